@@ -8,7 +8,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/calls"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/losslog"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
@@ -28,7 +27,7 @@ type Client struct {
 	inspector *preflight.Inspector
 
 	callbacks *callbacks.Pool
-	losses    *losslog.Log
+	losses    *callbacks.Losses
 	closed    chan struct{} // closed when Close is over
 }
 
@@ -49,7 +48,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	}
 	c := &Client{cfg: cfg, reserved: reserved.New(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
-	c.losses = losslog.New(cfg.Logger, c.callbacks.TryRun)
+	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
 		Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
 		NewLease: newLease, LeaseOf: innerLease, VotesError: votesError,

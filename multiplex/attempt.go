@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/aliases"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
@@ -237,7 +236,7 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	}
 }
 
-// refusal returns what the refusal of an acquire by node i says: see package aliases. claim.mu is
+// refusal returns what the refusal of an acquire by node i says: see quorum.Aliases. claim.mu is
 // held.
 func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
 	others := a.mux.aliases.Names().Others(i) & a.system().Nodes()
@@ -245,7 +244,7 @@ func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
 		others &= a.mux.nodesWhere(func(s NodeState) bool { return !s.Rejects() })
 	}
 	for s := others; s != 0; s &= s - 1 {
-		if same := new(aliases.SameServerError); !errors.As(a.detail(s.Lowest()).err, &same) {
+		if same := new(quorum.SameServerError); !errors.As(a.detail(s.Lowest()).err, &same) {
 			r.Vote, r.Err = node.Unknown, a.sameServer(others)
 			break
 		}
@@ -255,7 +254,7 @@ func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
 
 // sameServer returns why a node has no vote whose server has these other names.
 func (a *Attempt) sameServer(others quorum.Nodes) error {
-	return &aliases.SameServerError{Other: a.mux.nodes[others.Lowest()].Link.Name()}
+	return &quorum.SameServerError{Other: a.mux.nodes[others.Lowest()].Link.Name()}
 }
 
 // detail returns the detail of one node's vote. claim.mu is held.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/aliases"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
@@ -110,7 +109,7 @@ type Mux struct {
 	systems []quorum.System // of claims; set once
 	log     *batch.Log[Attempt, roundState]
 	aging   *aging            // of the log's rounds
-	aliases aliases.Aliases   // of the nodes
+	aliases quorum.Aliases    // of the nodes
 	watches []*watch.Registry // of each node
 	group   node.Group        // of the nodes
 	peers   *guard.Peers

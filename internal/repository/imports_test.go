@@ -55,13 +55,13 @@ var allowedImports = map[string][]string{
 	".": {
 		"multiplex", "lease", "batch",
 		"internal/callbacks", "internal/calls", "internal/histogram", "internal/holders",
-		"internal/keyset", "internal/layout", "internal/locker", "internal/losslog",
-		"internal/outcomes", "internal/parts", "internal/prefix", "internal/preflight",
-		"internal/quorum", "internal/reserved", "internal/suspension", "internal/token",
+		"internal/keyset", "internal/layout", "internal/locker", "internal/outcomes",
+		"internal/parts", "internal/prefix", "internal/preflight", "internal/quorum",
+		"internal/reserved", "internal/suspension", "internal/token",
 	},
 	"multiplex": {
 		trusted,
-		"batch", "script", "internal/aliases", "internal/endpoint", "internal/fleet",
+		"batch", "script", "internal/endpoint", "internal/fleet",
 		"internal/guard", "internal/holders", "internal/inspection", "internal/keyset",
 		"internal/link", "internal/node", "internal/quorum", "internal/rendezvous",
 		"internal/watch",
@@ -75,7 +75,6 @@ var allowedImports = map[string][]string{
 	"lockpipetest/fake": {".", "internal/memorynode", "internal/token"},
 	"metrics":           {"."},
 
-	"internal/aliases":   {trusted, "internal/quorum"},
 	"internal/callbacks": {},
 	"internal/calls": {
 		"multiplex", "internal/keyqueue", "internal/locker", "internal/outage",
@@ -110,7 +109,6 @@ var allowedImports = map[string][]string{
 		"multiplex", "lease", "batch", "internal/fenceclock", "internal/keyqueue",
 		"internal/outage", "internal/outcomes", "internal/parts", "internal/token",
 	},
-	"internal/losslog": {},
 	"internal/node": {
 		trusted,
 		"script", "internal/histogram", "internal/holders", "internal/keyset", "internal/link",
@@ -151,7 +149,7 @@ var allowedImports = map[string][]string{
 var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares",
 	"fence", "lease", "script", "internal/fenceclock", "internal/histogram", "internal/keyqueue",
-	"internal/losslog", "internal/outage", "internal/prefix", "internal/resp", "internal/token",
+	"internal/outage", "internal/prefix", "internal/resp", "internal/token",
 	"internal/waiting",
 }
 

@@ -1,10 +1,9 @@
-package aliases
+package quorum
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,11 +19,11 @@ func TestAliases_AreKnownByTheRunID(t *testing.T) {
 	a.Set(1, run("2"))
 	require.Nil(t, a.Names())
 	a.Set(2, run("1"))
-	require.Equal(t, quorum.Node(2), a.Names().Others(0))
-	require.Equal(t, quorum.Node(0), a.Names().Others(2))
+	require.Equal(t, Node(2), a.Names().Others(0))
+	require.Equal(t, Node(0), a.Names().Others(2))
 	require.Zero(t, a.Names().Others(1))
 	a.Set(63, run("1"))
-	require.Equal(t, quorum.Node(0)|quorum.Node(2), a.Names().Others(63))
+	require.Equal(t, Node(0)|Node(2), a.Names().Others(63))
 	a.Set(2, "")
 	a.Set(63, run("3"))
 	require.Nil(t, a.Names())
@@ -49,7 +48,7 @@ func TestNames_ConfirmTogether(t *testing.T) {
 	a.Set(0, run("1"))
 	a.Set(1, run("1"))
 	const all = 0b111
-	for _, c := range []struct{ free, unanswerable, nodes, unknown quorum.Nodes }{
+	for _, c := range []struct{ free, unanswerable, nodes, unknown Nodes }{
 		{free: 0b100},
 		{free: 0b111},
 		{free: 0b011},
@@ -58,7 +57,7 @@ func TestNames_ConfirmTogether(t *testing.T) {
 		{free: 0b001, unanswerable: 0b100, nodes: 0b001},
 	} {
 		nodes, unknown := a.Names().Unconfirmed(all, c.free, c.unanswerable)
-		require.Equal(t, []quorum.Nodes{c.nodes, c.unknown}, []quorum.Nodes{nodes, unknown}, "%+v",
+		require.Equal(t, []Nodes{c.nodes, c.unknown}, []Nodes{nodes, unknown}, "%+v",
 			c)
 	}
 	nodes, _ := a.Names().Unconfirmed(0b110, 0b110, 0) // the claim does not need node 0

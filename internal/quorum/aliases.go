@@ -1,25 +1,9 @@
-// Package aliases knows which nodes lead to one server, and what the answers of such nodes mean.
-//
-// They have one vote without that, because the value of a key says which node it is for: see
-// package token. But the same answers say less than those of nodes with servers of their own:
-//
-//   - A refusal may be by the attempt's own token, which the server has under another name. So the
-//     server has refused when it has refused all its names. Until then each refusal is an unknown
-//     vote, for a SameServerError.
-//   - That a name has nothing to delete confirms no release. So a name has confirmed when all names
-//     of its server have.
-//
-// A server is known by the run_id that it shows. Without one, a refusal by the own token counts as
-// one by another's: an attempt may be called held that has no quorum. And a release may be
-// confirmed a moment before the server has executed it. Neither breaks exclusion.
-package aliases
+package quorum
 
 import (
 	"strings"
 	"sync"
 	"sync/atomic"
-
-	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // SameServerError is why a node has no vote whose server is another node's too.
@@ -31,11 +15,24 @@ func (e *SameServerError) Error() string {
 		"a server of its own"
 }
 
-// Aliases are the servers of some nodes. The zero value is ready. All methods are safe for
-// concurrent use.
+// Aliases knows which nodes lead to one server, and what the answers of such nodes mean. The zero
+// value is ready. All methods are safe for concurrent use.
+//
+// Such nodes have one vote without it, because the value of a key says which node it is for: see
+// package token. But the same answers say less than those of nodes with servers of their own:
+//
+//   - A refusal may be by the attempt's own token, which the server has under another name. So the
+//     server has refused when it has refused all its names. Until then each refusal is an unknown
+//     vote, for a SameServerError.
+//   - That a name has nothing to delete confirms no release. So a name has confirmed when all names
+//     of its server have.
+//
+// A server is known by the run_id that it shows. Without one, a refusal by the own token counts as
+// one by another's: an attempt may be called held that has no quorum. And a release may be
+// confirmed a moment before the server has executed it. Neither breaks exclusion.
 type Aliases struct {
-	mu     sync.Mutex              // guards runIDs; a leaf
-	runIDs [quorum.MaxNodes]string // of each node's last server; "": not known
+	mu     sync.Mutex       // guards runIDs; a leaf
+	runIDs [MaxNodes]string // of each node's last server; "": not known
 	names  atomic.Pointer[Names]
 }
 
@@ -57,7 +54,7 @@ func (a *Aliases) Set(i int, runID string) {
 			if names == nil {
 				names = new(Names)
 			}
-			names[i] |= quorum.Node(j)
+			names[i] |= Node(j)
 		}
 	}
 	a.names.Store(names)
@@ -77,10 +74,10 @@ func identity(runID string) string {
 func (a *Aliases) Names() *Names { return a.names.Load() }
 
 // Names has for each node the others that lead to its server. nil: each has a server of its own.
-type Names [quorum.MaxNodes]quorum.Nodes
+type Names [MaxNodes]Nodes
 
 // Others returns the other nodes that lead to the server of node i.
-func (n *Names) Others(i int) quorum.Nodes {
+func (n *Names) Others(i int) Nodes {
 	if n == nil {
 		return 0
 	}
@@ -90,15 +87,15 @@ func (n *Names) Others(i int) quorum.Nodes {
 // Unconfirmed returns those of the nodes in free, which have confirmed a release or need not, that
 // have no vote: their servers have other names, of the nodes in all, that have not confirmed it.
 // unknown are those of them whose votes are unknown, because such a name is in unanswerable.
-func (n *Names) Unconfirmed(all, free, unanswerable quorum.Nodes) (nodes, unknown quorum.Nodes) {
+func (n *Names) Unconfirmed(all, free, unanswerable Nodes) (nodes, unknown Nodes) {
 	for s := free; n != nil && s != 0; s &= s - 1 {
 		i := s.Lowest()
 		missing := n[i] & all &^ free
 		if missing != 0 {
-			nodes |= quorum.Node(i)
+			nodes |= Node(i)
 		}
 		if missing&unanswerable != 0 {
-			unknown |= quorum.Node(i)
+			unknown |= Node(i)
 		}
 	}
 	return nodes, unknown
