@@ -8,7 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/outcomes"
 )
 
-// AcquireAsync is AcquireAll without a goroutine that waits. It returns at once. The Client calls
+// AcquireAsync is AcquireAll on a goroutine of the Client. It returns at once. The Client calls
 // done once, with the lease or with the error that AcquireAll would have returned. Calls for the
 // same keys, in the same order and without a limit of attempts, are granted in the order in which
 // they were made. The Client starts the done functions in the order of the grants, on the
@@ -17,8 +17,7 @@ import (
 //
 // If AcquireAsync itself returns an error, done is never called. The error is ErrInvalid,
 // ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A
-// pending call takes about a kilobyte, and some three if it is the first for its keys. It takes no
-// goroutine, unless the type of ctx is not one of package context.
+// pending call takes a goroutine and some six kilobytes.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lease, error),
 	opts ...Option,
 ) error {
@@ -30,14 +29,11 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 	if err != nil {
 		return c.countInvalid(outcomes.Async, err, 1)
 	}
-	if f := c.calls.AcquireAsync(ctx, keys, &o, asyncDone(done)); f != nil {
+	f := c.calls.AcquireAsync(ctx, keys, &o, func(l *locker.Lease, f *locker.Failure) {
+		done(result(l, f))
+	})
+	if f != nil {
 		return failureError(f)
 	}
 	return nil
 }
-
-// asyncDone is the function that a call of AcquireAsync was given. It implements calls.Done.
-type asyncDone func(*Lease, error)
-
-// Done calls the function.
-func (d asyncDone) Done(l *locker.Lease, f *locker.Failure) { d(result(l, f)) }

@@ -57,7 +57,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
-	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks.Run)
+	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks)
 	c.inspector = preflight.New(nodes, cfg.environment(), c.mux)
 	return c, nil
 }
@@ -95,7 +95,6 @@ func (c *Client) Close(ctx context.Context) error {
 		return nil
 	}
 	defer close(c.closed)
-	c.calls.NoticeClose()
 	unreleased, held, err := c.locker.Close(ctx)
 	c.inspector.Close(ctx)
 	failed := make([]error, len(unreleased))

@@ -3,7 +3,6 @@ package lockpipe_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,32 +75,6 @@ func TestLimited_CtxAndCloseEndTheDelay(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The goal: a pending call of AcquireAsync with a limit has no goroutine either, while it waits for
-// its delay or for the nodes.
-func TestLimited_APendingCallHasNoGoroutine(t *testing.T) {
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		held := v.hold(t, c, "k")
-		before := runtime.NumGoroutine()
-		var all []<-chan outcome
-		for range 1000 {
-			all = append(all, async(t.Context(), t, c, []string{"k"}, lockpipe.WithMaxAttempts(2),
-				lockpipe.WithRetryDelay(time.Second, time.Second)))
-		}
-		synctest.Wait()
-		require.LessOrEqual(t, runtime.NumGoroutine(), before+2)
-		v.silence(0, 1, 2)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Less(t, runtime.NumGoroutine(), before+100, "only the flushes have some")
-		v.speak(0, 1, 2)
-		for _, ended := range all {
-			require.ErrorIs(t, (<-ended).err, lockpipe.ErrHeld)
-		}
-		release(t, held)
-		v.nothingLeft(t)
-	})
 }
 
 // The goal: a limit of attempts bounds a call even if others wait. If ctx had ended before, the

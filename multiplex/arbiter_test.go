@@ -54,19 +54,6 @@ func nothingLeft(t *testing.T, m *Mux, stores []*memoryNode) {
 	}
 }
 
-// polled is what Wait returns, by way of Poll.
-func polled(a *Attempt, ctx context.Context) error {
-	woken := make(chan struct{}, 1)
-	w := NewWaker(func() { notify(woken) })
-	defer context.AfterFunc(ctx, func() { notify(woken) })()
-	for {
-		if o, settled := a.Poll(ctx, w); settled {
-			return asError(o)
-		}
-		<-woken
-	}
-}
-
 // The goal: if the arbiter refuses, no other node is asked, and nothing is sent to release the
 // attempt.
 func TestArbiter_AloneRefuses(t *testing.T) {
@@ -131,9 +118,8 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 		},
 		"broken": func(_ *Mux, s *memoryNode) func() { s.fail(1); return func() { s.fail(0) } },
 	} {
-		for i := range 4 {
-			refuse, wait := i%2 == 1, []func(*Attempt, context.Context) error{wait, polled}[i/2]
-			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+		for _, refuse := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, refuse), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					m, stores, stop := simulated(3, 1, 0)
 					defer stop()
@@ -168,9 +154,7 @@ func TestArbiter_WithoutItsVoteTheOthersDecide(t *testing.T) {
 // The goal: a caller that leaves while the arbiter or the others are asked leaves nothing behind.
 // The error says which nodes were asked.
 func TestArbiter_LeavingInEitherPhaseLeavesNothing(t *testing.T) {
-	for i := range 4 {
-		phase, wait := i%2, []func(*Attempt, context.Context) error{wait, polled}[i/2]
-		silent := [][]int{{1}, {0, 2}}[phase]
+	for phase, silent := range [][]int{{1}, {0, 2}} {
 		synctest.Test(t, func(t *testing.T) {
 			m, stores, stop := simulated(3, 1, 0)
 			defer stop()

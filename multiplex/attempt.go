@@ -59,8 +59,8 @@ type Attempt struct {
 	deferred     quorum.Nodes
 	firstTouched quorum.Nodes // nodes that no earlier extension asked
 	// Why votes are refused or unknown. It is nil until the first such vote.
-	details []voteDetail
-	wakers  *Waker // of Wait and Poll
+	details  []voteDetail
+	sleepers *sleeper // in Wait
 	// earlier is the attempt before it that a node has not answered yet: see Claim.earlier.
 	earlier *Attempt
 }
@@ -295,10 +295,10 @@ func (a *Attempt) tryDecide() {
 		a.system().BlocksOtherQuorum(a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
-	for w := a.wakers; w != nil; w = w.next {
-		w.wake()
+	for s := a.sleepers; s != nil; s = s.next {
+		s.wake()
 	}
-	a.wakers = nil
+	a.sleepers = nil
 }
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.

@@ -244,8 +244,9 @@ func TestRecycle_LeavesOutASleeper(t *testing.T) {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
-		require.NoError(t, polled(e, t.Context()))
+		e := m.Extend(c, m.cfg.NodeTimeout, time.Now().Add(time.Minute), 0, 1) // a short one sleeps
+		require.NoError(t, wait(e, t.Context()))
+		require.True(t, e.slept)
 		e.Done()
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -272,12 +273,10 @@ func TestRecycle_SleepersAndTheLastAnswers(t *testing.T) {
 			c := claim(fmt.Sprint("k", g), "t")
 			_ = wait(m.Acquire(c, time.Minute, 1), t.Context())
 			for i := range 2000 {
-				e := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
-				if (i+g)%2 == 0 {
-					_ = polled(e, t.Context())
-				} else {
-					_ = wait(e, t.Context())
-				}
+				// The caller of an extension with a short TTL sleeps.
+				ttl := []time.Duration{time.Minute, m.cfg.NodeTimeout}[(i+g)%2]
+				e := m.Extend(c, ttl, time.Now().Add(time.Minute), 0, 1)
+				_ = wait(e, t.Context())
 				e.Done()
 			}
 			_ = wait(m.Release(c, 1), t.Context())

@@ -9,35 +9,25 @@ import (
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
-// Waker notifies an owner that waits for an attempt. It serves one attempt at a time.
-type Waker struct {
-	wake  func()
-	timer *time.Timer // calls wake
-	next  *Waker      // guarded by claim.mu
-}
-
-// NewWaker returns a Waker that calls wake: from any goroutine, with locks held, and sometimes
-// without need. wake must not block, and must not call a method of the Mux or of its attempts.
-func NewWaker(wake func()) *Waker {
-	w := &Waker{wake: wake, timer: time.AfterFunc(math.MaxInt64, wake)}
-	w.timer.Stop()
-	return w
-}
-
 // sleeper is one goroutine in Wait. Its memory is used again.
 type sleeper struct {
-	waker *Waker
 	woken chan struct{} // of capacity 1; filled by the decision and by the timer
+	timer *time.Timer
+	next  *sleeper // guarded by claim.mu
 }
 
 func (m *Mux) newSleeper() *sleeper {
 	s, _ := m.sleepers.Get().(*sleeper)
 	if s == nil {
 		s = &sleeper{woken: make(chan struct{}, 1)}
-		s.waker = NewWaker(func() { notify(s.woken) })
+		s.timer = time.AfterFunc(math.MaxInt64, s.wake)
+		s.timer.Stop()
 	}
 	return s
 }
+
+// wake ends the sleep, or the next one.
+func (s *sleeper) wake() { notify(s.woken) }
 
 // notify sends on a channel of capacity 1, if that is empty.
 func notify(c chan<- struct{}) {
@@ -75,7 +65,7 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	}
 	s := a.mux.newSleeper()
 	for {
-		ready, ended := a.look(ctx, began, before, s.waker)
+		ready, ended := a.look(ctx, began, before, s)
 		if ready {
 			select {
 			case <-s.woken: // too late
@@ -117,40 +107,27 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// Poll is Wait for an owner that must not block. ready reports whether Wait would return now, and
-// o is what it would return. If it is not ready, w is notified when it may be. The owner calls
-// Poll again then, or when ctx has ended. Poll is not for a release.
-func (a *Attempt) Poll(ctx context.Context, w *Waker) (o Outcome, ready bool) {
-	a.claim.mu.Lock()
-	ready, ended := a.look(ctx, time.Time{}, quorum.Undecided, w)
-	if !ready {
-		a.claim.mu.Unlock()
-		return Outcome{}, false
-	}
-	return a.waitResult(ended), true
-}
-
 // look reports whether nothing is to be waited for any more: the decision is not the one before,
 // ctx has ended, or the time to wait is over. ended is ctx's error if that is the reason. Otherwise
-// w is notified when to look again. claim.mu is held.
+// s is woken when to look again. claim.mu is held.
 func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision,
-	w *Waker,
+	s *sleeper,
 ) (ready bool, ended error) {
-	a.removeWaker(w)
+	a.removeSleeper(s)
 	a.tryDecide()
 	for a.decision == before {
 		if ended = ctx.Err(); ended != nil {
 			break
 		}
 		if left := a.remainingWait(began); left > 0 {
-			a.addWaker(w, left)
+			a.addSleeper(s, left)
 			return false, nil
 		}
 		if !a.askDeferred() { // the arbiter has not answered
 			break
 		}
 	}
-	w.timer.Stop()
+	s.timer.Stop()
 	return true, ended
 }
 
@@ -166,7 +143,7 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 		if a.deferredAskedAt > 0 { // after the arbiter, less than the timeout may be left
 			left = min(left, a.maxAge-time.Since(a.op.Sent))
 		}
-		return left // a timer of an earlier use of the waiter fired, or that of an earlier phase
+		return left // a timer of an earlier use of the sleeper fired, or that of an earlier phase
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.Lowest()
@@ -175,10 +152,10 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	return min(left, a.maxAge-time.Since(a.op.Sent))
 }
 
-// addWaker has w notified of the decision, and when left is over. claim.mu is held.
-func (a *Attempt) addWaker(w *Waker, left time.Duration) {
-	w.next, a.wakers = a.wakers, w
-	w.timer.Reset(left)
+// addSleeper has s woken by the decision, and when left is over. claim.mu is held.
+func (a *Attempt) addSleeper(s *sleeper, left time.Duration) {
+	s.next, a.sleepers = a.sleepers, s
+	s.timer.Reset(left)
 	if a.inLog() && !a.recorded {
 		if !a.slept {
 			a.slept = true
@@ -188,13 +165,13 @@ func (a *Attempt) addWaker(w *Waker, left time.Duration) {
 	}
 }
 
-// removeWaker takes w off the list. claim.mu is held.
-func (a *Attempt) removeWaker(w *Waker) {
-	for p := &a.wakers; *p != nil; p = &(*p).next {
-		if *p == w {
-			*p = w.next
+// removeSleeper takes s off the list. claim.mu is held.
+func (a *Attempt) removeSleeper(s *sleeper) {
+	for p := &a.sleepers; *p != nil; p = &(*p).next {
+		if *p == s {
+			*p = s.next
 			break
 		}
 	}
-	w.next = nil
+	s.next = nil
 }

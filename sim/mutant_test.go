@@ -437,9 +437,10 @@ var brokenRules = []mutant{
 		name: "part", rule: "1: a lease is granted when its first part is", mix: "grouped",
 		finds: "both hold",
 		edit: edit{
-			"internal/parts/attempt.go", "\t\ts.note(p, o)\n",
-			"\t\tif simrand.Mutant(\"part\") && s.kind == acquiring && s.next > 0 {\n" +
-				"\t\t\to.Result = multiplex.Won\n\t\t}\n\t\ts.note(p, o)\n",
+			"internal/parts/attempt.go", "\tswitch p.won = o.Result == multiplex.Won; {\n",
+			"\tif simrand.Mutant(\"part\") && s.kind == acquiring && s.next > 0 {\n" +
+				"\t\to.Result = multiplex.Won\n\t}\n" +
+				"\tswitch p.won = o.Result == multiplex.Won; {\n",
 		},
 	},
 	{

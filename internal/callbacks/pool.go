@@ -1,6 +1,7 @@
 // Package callbacks runs the functions of the user: OnLost, and the done functions of
 // AcquireAsync. They may block, panic, or end their goroutine as testing.T.FailNow does. Nothing
-// else of the client may have to wait for them or end with them.
+// else of the client may have to wait for them or end with them. It runs the calls of AcquireAsync
+// too.
 //
 // A Pool starts the functions in the order in which it gets them. At most 64 run at the same time,
 // and the others queue. Package ants keeps the goroutines: it starts them, uses them again and ends
@@ -36,11 +37,18 @@ type Pool struct {
 	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards all below
-	workers *ants.PoolWithFuncGeneric[func()]
+	workers *ants.PoolWithFuncGeneric[job]
 	queue   []func() // from head on
 	head    int
-	running int
+	running int // functions of TryRun and Run
+	apart   int // functions of Go
 	closed  bool
+}
+
+// job is a function to run. A function of Go runs apart from the others.
+type job struct {
+	run   func()
+	apart bool
 }
 
 // New returns a Pool that logs panics. Its first function starts two goroutines that look after
@@ -71,6 +79,15 @@ func (p *Pool) Run(f func()) {
 	p.add(f)
 }
 
+// Go runs f at once, whatever the functions of users do. The caller bounds how many there are. If f
+// panics, the program ends.
+func (p *Pool) Go(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.apart++
+	p.start(job{f, true})
+}
+
 // Close lets the goroutines end as soon as no function runs or is in the queue. Functions that come
 // later still run.
 func (p *Pool) Close() {
@@ -87,22 +104,31 @@ func (p *Pool) add(f func()) {
 		return
 	}
 	p.running++
-	p.start(f)
+	p.start(job{f, false})
 }
 
-// start runs f on a goroutine of the workers. mu is held.
-func (p *Pool) start(f func()) {
-	if p.workers == nil {
-		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.run) // fails only with a wrong option
+// start runs a function on a goroutine of the workers. mu is held.
+func (p *Pool) start(j job) {
+	if p.workers == nil { // the only error is about a wrong option
+		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.run,
+			ants.WithPanicHandler(func(reason any) { panic(reason) }))
 	}
-	_ = p.workers.Invoke(f) // fails only when released
+	_ = p.workers.Invoke(j) // fails only when released
 }
 
-// run runs f, and starts the next function even if f does not return.
-func (p *Pool) run(f func()) {
+// run runs a function. It starts the next function of the queue even if this one does not return.
+func (p *Pool) run(j job) {
+	if j.apart {
+		j.run()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.apart--
+		p.stopIfIdle()
+		return
+	}
 	defer p.next()
 	defer p.logPanic()
-	f()
+	j.run()
 }
 
 // logPanic counts and logs a panic, and ends it.
@@ -131,12 +157,12 @@ func (p *Pool) next() {
 		clear(p.queue[left:])
 		p.queue, p.head = p.queue[:left], 0
 	}
-	p.start(f)
+	p.start(job{f, false})
 }
 
 // stopIfIdle lets the workers end if the Pool is closed and no function runs. mu is held.
 func (p *Pool) stopIfIdle() {
-	if p.closed && p.running == 0 && p.workers != nil {
+	if p.closed && p.running+p.apart == 0 && p.workers != nil {
 		p.workers.Release()
 		p.workers = nil
 	}

@@ -1,15 +1,16 @@
 // Package calls has the acquiring calls that wait until they are granted.
 //
-// A call is a pendingCall: it takes its next step whenever something wakes it. A goroutine that
-// waits drives it (drive), or one worker takes the steps of all calls without a goroutine
-// (asyncCalls). Package keyqueue decides whose turn it is in this process, package waiting decides
-// when a call asks which nodes, and package locker asks them.
+// A call is a pendingCall: it takes its next step whenever something wakes it, on the goroutine
+// that waits (drive). Package keyqueue decides whose turn it is in this process, package waiting
+// decides when a call asks which nodes, and package locker asks them.
 package calls
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/waiting"
@@ -21,25 +22,20 @@ type Calls struct {
 	arbiter    func(key string, skip int) (node int) // of waiting.Policy; set once
 	pools      keyqueue.Queue                        // of anyCalls: see poolOf
 	contention waiting.Contention
-	asyncs     asyncCalls
+	run        *callbacks.Pool // calls of AcquireAsync, and their functions
+	asyncs     atomic.Int64    // calls of AcquireAsync whose function was not started yet
 }
 
-// New returns no calls yet. run runs a function soon, on a goroutine of its own, in the order of
-// its calls.
-func New(k *locker.Locker, run func(f func())) *Calls {
-	c := &Calls{locker: k, arbiter: k.Mux.Arbiter}
-	c.asyncs.runDone = run
-	return c
+// New returns no calls yet. run has the goroutines of AcquireAsync.
+func New(k *locker.Locker, run *callbacks.Pool) *Calls {
+	return &Calls{locker: k, arbiter: k.Mux.Arbiter, run: run}
 }
 
 // Waiting returns how many calls queue in the process for their keys.
 func (c *Calls) Waiting() int { return c.locker.Queue.Waiting() + c.pools.Waiting() }
 
 // PendingAsync returns how many calls of AcquireAsync are pending, or wait for their function.
-func (c *Calls) PendingAsync() int { return int(c.asyncs.outstanding.Load()) }
-
-// NoticeClose has the calls that no goroutine waits for notice that the client is being closed.
-func (c *Calls) NoticeClose() { c.asyncs.signalAll() }
+func (c *Calls) PendingAsync() int { return int(c.asyncs.Load()) }
 
 // Acquire waits until all keys are granted.
 func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
@@ -83,7 +79,9 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 	*locker.Failure,
 ) {
 	if o.MaxAttempts > 0 {
-		return c.drive(ctx, &limitedCall{calls: c, keys: keys, opts: *o}, nil)
+		return c.acquireLimited(ctx, keys, o, func() (*locker.Lease, *locker.Failure) {
+			return c.locker.Try(ctx, keys, o)
+		})
 	}
 	var failed *locker.Failure
 	if !c.hasContention(keys) {
@@ -108,7 +106,9 @@ func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options
 	*locker.Failure,
 ) {
 	if o.MaxAttempts > 0 {
-		return c.drive(ctx, &limitedCall{calls: c, keys: keys, any: true, opts: *o}, nil)
+		return c.acquireLimited(ctx, keys, o, func() (*locker.Lease, *locker.Failure) {
+			return c.locker.TryAny(ctx, keys, o, 1)
+		})
 	}
 	var failed *locker.Failure
 	if !c.pools.Knows(poolOf(keys)) {
@@ -135,13 +135,7 @@ func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options
 // Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
 // then it returns why.
 func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
-	over, cancel := context.WithTimeout(ctx, waiting.NoQuorumDelay(o.RetryDelay()))
-	defer cancel()
-	select {
-	case <-over.Done():
-	case <-c.locker.Closing():
-	}
-	return c.locker.EndReason(ctx)
+	return c.sleep(ctx, waiting.NoQuorumDelay(o.RetryDelay()))
 }
 
 // newWake returns a channel and a function that wakes its receiver. The function does not block.

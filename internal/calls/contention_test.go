@@ -27,13 +27,13 @@ func meets(t *testing.T, c, rival *Calls, nodes *lockpipetest.Nodes) bool {
 	held, f := rival.Acquire(t.Context(), []string{"x"}, options())
 	require.Nil(t, f)
 	got := make(chan error, 1)
-	done := doneFunc(func(l *locker.Lease, f *locker.Failure) {
+	done := func(l *locker.Lease, f *locker.Failure) {
 		if f != nil {
 			got <- errFailed
 			return
 		}
 		got <- l.Release(t.Context())
-	})
+	}
 	require.Nil(t, c.AcquireAsync(t.Context(), []string{"x"}, options(), done))
 	arbiter := c.arbiter("x", 0)
 	for start := time.Now(); time.Since(start) < 20*time.Second; {

@@ -46,7 +46,7 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	require.Zero(t, s.next())
 	stale := s.pending
 	require.False(t, stale.askedAll, "the arbiter is asked first")
-	votes, _ := stale.Votes(t.Context(), nil)
+	votes := stale.Wait(t.Context())
 	before := s.policy
 	l, f := s.attemptDone(t.Context(), &stale, votes)
 	require.Nil(t, l)
@@ -58,7 +58,7 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 
 	require.Zero(t, s.next())
 	require.True(t, s.pending.askedAll)
-	votes, _ = s.pending.Votes(t.Context(), nil)
+	votes = s.pending.Wait(t.Context())
 	l, f = s.attemptDone(t.Context(), &s.pending, votes)
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
@@ -86,23 +86,15 @@ func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
 	seen(t, nodes, time.Now().Add(time.Hour).UnixMicro())
-	ctx := overWhen{context.Background(), func() bool {
-		c.asyncs.mu.Lock()
-		defer c.asyncs.mu.Unlock()
-		for a := range c.asyncs.pending {
-			return a.call.(*waitingCall).reason != nil
-		}
-		return false
-	}}
-	done := make(chan *locker.Failure, 1)
 	o := options()
-	o.Fencing = true
-	require.Nil(t, c.AcquireAsync(ctx, []string{"x"}, o, doneFunc(func(_ *locker.Lease,
-		f *locker.Failure,
-	) {
-		done <- f
-	})))
-	f := <-done
+	o.Fencing, o.Start = true, time.Now()
+	var s *waitingCall
+	ctx := overWhen{context.Background(), func() bool { return s.reason != nil }}
+	wake, wakeUp := newWake()
+	s = newWaitingCall(ctx, c, []string{"x"}, *o, wakeUp)
+	require.True(t, s.enter())
+	l, f := c.drive(ctx, s, wake)
+	require.Nil(t, l)
 	require.ErrorIs(t, f.End, context.Canceled)
 	require.Equal(t, multiplex.NoQuorum, f.Votes.Result)
 	require.True(t, slices.ContainsFunc(f.Votes.NoVotes, func(n multiplex.NoVote) bool {

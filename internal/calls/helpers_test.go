@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
@@ -19,11 +20,6 @@ const ttl = 10 * time.Second
 
 // userLease stands for the lease of the root package.
 type userLease struct{ inner locker.Lease }
-
-// doneFunc is a function as Done.
-type doneFunc func(*locker.Lease, *locker.Failure)
-
-func (d doneFunc) Done(l *locker.Lease, f *locker.Failure) { d(l, f) }
 
 // errFailed stands for the error of a call that failed.
 var errFailed = errors.New("no lease")
@@ -55,11 +51,12 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 		VotesError: votesError, OnUnexpectedEnd: func(any, error) {},
 	})
 	require.NoError(t, err)
-	c := New(k, func(f func()) { go f() })
+	run := callbacks.New(quiet)
+	c := New(k, run)
 	t.Cleanup(func() {
 		k.BeginClose()
-		c.NoticeClose()
 		_, _, _ = k.Close(context.Background())
+		run.Close()
 	})
 	for {
 		changed := k.NodesChanged()

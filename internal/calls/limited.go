@@ -6,90 +6,49 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/waiting"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// limitedCall is a call with WithMaxAttempts. It does not queue, and asks all nodes in each of its
-// attempts. Between two of them it waits for a random delay.
-type limitedCall struct {
-	calls    *Calls
-	keys     []string
-	any      bool // it takes any of the keys; then advance waits for the attempts
-	opts     locker.Options
-	attempts int
-	reason   *locker.Failure // of the last attempt that was decided; nil before the first
-	nextAt   time.Time       // when to make the next attempt
-
-	waker *multiplex.Waker // nil: advance waits for the attempts
-	try   locker.Try       // under way
-}
-
-// advance implements pendingCall.
-func (s *limitedCall) advance(ctx context.Context) (l *locker.Lease, delay time.Duration,
-	f *locker.Failure,
-) {
-	for {
-		if !s.try.IsPending() {
-			if end := s.calls.locker.EndReason(ctx); end != nil {
-				return nil, 0, s.abort(end)
+// acquireLimited is for a call with WithMaxAttempts. It does not queue. Between two attempts it
+// waits for a random delay.
+func (c *Calls) acquireLimited(ctx context.Context, keys []string, o *locker.Options,
+	attempt func() (*locker.Lease, *locker.Failure),
+) (*locker.Lease, *locker.Failure) {
+	var last *locker.Failure // nil before the first one
+	for made := 1; ; made++ {
+		l, f := attempt()
+		switch {
+		case f == nil:
+			return l, nil
+		case last != nil && f.CutShort(ctx): // f says nothing new about the keys
+			return nil, last.EndedBy(ctx.Err()).AfterWaiting(keys, o.Start)
+		case !f.Retryable():
+			return nil, f
+		}
+		end := ctx.Err()
+		if end == nil && made < o.MaxAttempts {
+			delay := o.RetryDelay()
+			if f.IsNoQuorum() {
+				delay = waiting.NoQuorumDelay(delay)
 			}
-			if delay = time.Until(s.nextAt); delay > 0 {
-				return nil, delay, nil
-			}
+			end = c.sleep(ctx, delay)
 		}
-		l, decided, f := s.attempt(ctx)
-		if l != nil || !decided {
-			return l, noTimer, nil
-		}
-		if f = s.failed(ctx, f); f != nil {
-			return nil, 0, f
+		switch last = f; {
+		case end != nil:
+			return nil, f.EndedBy(end).AfterWaiting(keys, o.Start)
+		case made == o.MaxAttempts:
+			return nil, f.AfterWaiting(keys, o.Start)
 		}
 	}
 }
 
-// attempt starts an attempt or continues the one under way. decided is false while it must wait.
-func (s *limitedCall) attempt(ctx context.Context) (l *locker.Lease, decided bool,
-	f *locker.Failure,
-) {
-	if s.any {
-		l, f = s.calls.locker.TryAny(ctx, s.keys, &s.opts, 1)
-		return l, true, f
+// sleep waits for this long, or until ctx or the client ends: then it returns why.
+func (c *Calls) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-c.locker.Closing():
 	}
-	return s.try.Advance(ctx, s.calls.locker, s.keys, &s.opts, s.waker)
-}
-
-// leave implements pendingCall. The call is in no queue.
-func (s *limitedCall) leave(*locker.Lease) {}
-
-// failed takes the failure of an attempt. It returns the failure that ends the call, or nil if a
-// further attempt follows.
-func (s *limitedCall) failed(ctx context.Context, f *locker.Failure) *locker.Failure {
-	if s.reason != nil && f.CutShort(ctx) {
-		return s.abort(ctx.Err()) // f says nothing new about the keys
-	}
-	if !f.Retryable() {
-		return f
-	}
-	s.attempts++
-	s.reason = f
-	switch {
-	case ctx.Err() != nil:
-		return s.abort(ctx.Err())
-	case s.attempts == s.opts.MaxAttempts:
-		return f.AfterWaiting(s.keys, s.opts.Start)
-	}
-	delay := s.opts.RetryDelay()
-	if f.IsNoQuorum() {
-		delay = waiting.NoQuorumDelay(delay)
-	}
-	s.nextAt = time.Now().Add(delay)
-	return nil
-}
-
-// abort returns the failure of a call that ctx or Close ended with end.
-func (s *limitedCall) abort(end error) *locker.Failure {
-	if s.reason == nil { // no attempt was made
-		return &locker.Failure{End: end}
-	}
-	return s.reason.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
+	return c.locker.EndReason(ctx)
 }

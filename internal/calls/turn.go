@@ -14,7 +14,7 @@ const (
 	// inQueue: the call waits in the queue. Its own goroutine may only give up. If the queue lets
 	// the call run, the goroutine that is notified begins the turn, and sets itself.
 	inQueue int32 = iota
-	// itself: the call's own goroutine, or the worker of the pending calls.
+	// itself: the call's own goroutine.
 	itself
 	// asleep: the call contends for a key and sleeps. Its own goroutine takes it when it is woken.
 	// One that releases the key may take it too, and puts it back into the queue.

@@ -22,9 +22,8 @@ type waitingCall struct {
 	ctx   context.Context
 	keys  []string
 	opts  locker.Options
-	turn  *keyqueue.Call   // in the queue; the lease keeps it when the call has ended
-	waker *multiplex.Waker // nil: advance waits for the attempts
-	wake  func()           // has advance called; it does not block
+	turn  *keyqueue.Call // in the queue; the lease keeps it when the call has ended
+	wake  func()         // has advance called; it does not block
 
 	actor        atomic.Int32 // who may use what is below: see turn.go
 	released     atomic.Bool  // the process released the key for which the call contends
@@ -101,10 +100,7 @@ func (s *waitingCall) advance(ctx context.Context) (l *locker.Lease, delay time.
 				return nil, delay, nil
 			}
 		}
-		votes, decided := s.pending.Votes(ctx, s.waker)
-		if !decided {
-			return nil, noTimer, nil
-		}
+		votes := s.pending.Wait(ctx)
 		a := s.pending
 		s.pending = pendingAttempt{}
 		if l, f = s.attemptDone(ctx, &a, votes); l != nil || f != nil {

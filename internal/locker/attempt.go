@@ -65,15 +65,8 @@ func (a *Attempt) HoldBy(turn *keyqueue.Call) { a.lease.holder = turn }
 // IsPending reports whether there is an attempt.
 func (a *Attempt) IsPending() bool { return a.of != nil }
 
-// Votes returns the outcome of the attempt. Without a waker it waits for that.
-func (a *Attempt) Votes(ctx context.Context, w *multiplex.Waker) (_ multiplex.Outcome,
-	decided bool,
-) {
-	if w == nil {
-		return a.of.Wait(ctx, time.Time{}), true
-	}
-	return a.of.Poll(ctx, w)
-}
+// Wait returns the outcome of the attempt.
+func (a *Attempt) Wait(ctx context.Context) multiplex.Outcome { return a.of.Wait(ctx, time.Time{}) }
 
 // Finish begins the term of the lease if a quorum granted the attempt.
 func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease, *Failure) {

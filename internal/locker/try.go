@@ -1,10 +1,6 @@
 package locker
 
-import (
-	"context"
-
-	"github.com/lockpipe/lockpipe/multiplex"
-)
+import "context"
 
 // TryAcquire makes one try for all keys.
 func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
@@ -22,45 +18,19 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 	if f := endedBefore(ctx); f != nil {
 		return nil, f
 	}
-	var t Try
-	l, _, f := t.Advance(ctx, k, keys, o, nil)
-	return l, f
-}
-
-// Try is what Locker.Try makes. The zero value is ready.
-type Try struct {
-	attempt Attempt
-	retry   FenceRetry
-}
-
-// IsPending reports whether the try is under way.
-func (t *Try) IsPending() bool { return t.attempt.IsPending() }
-
-// Advance makes the try, and reports whether it is decided. With a waker it does not block, and
-// goes on with the try when it is called again.
-func (t *Try) Advance(ctx context.Context, k *Locker, keys []string, o *Options,
-	w *multiplex.Waker,
-) (held *Lease, decided bool, f *Failure) {
+	var retry FenceRetry
 	for {
-		if !t.attempt.IsPending() {
-			t.attempt = k.Acquire(keys, o, &t.retry, k.hasWaiters(keys, o), len(keys))
-		}
-		votes, decided := t.attempt.Votes(ctx, w)
-		if !decided {
-			return nil, false, nil
-		}
-		a := t.attempt
-		t.attempt = Attempt{}
-		held, f = k.Finish(&a, o, votes)
+		a := k.Acquire(keys, o, &retry, k.hasWaiters(keys, o), len(keys))
+		l, f := k.Finish(&a, o, a.Wait(ctx))
 		if f == nil || !o.Fencing {
-			return held, true, f
+			return l, f
 		}
-		again, cleanUp := t.retry.Next(&a)
-		if cleanUp && w == nil {
+		again, cleanUp := retry.Next(&a)
+		if cleanUp {
 			k.cleanUp(ctx, &a, len(keys))
 		}
-		if !again || cleanUp && w != nil || ctx.Err() != nil {
-			return nil, true, f
+		if !again || ctx.Err() != nil {
+			return nil, f
 		}
 	}
 }

@@ -15,8 +15,6 @@ type Attempt interface {
 	Sent() time.Time
 	// Wait returns the outcome: see multiplex.Attempt.Wait.
 	Wait(ctx context.Context, began time.Time) multiplex.Outcome
-	// Poll is Wait for an owner that must not block: see multiplex.Attempt.Poll.
-	Poll(ctx context.Context, w *multiplex.Waker) (o multiplex.Outcome, ready bool)
 	// Done says that the only caller that waited for an extension does not touch it any more.
 	Done()
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
@@ -107,39 +105,21 @@ func (p *one) has(key string) bool {
 // Sent returns the time from which the validity counts: that of the part that was started first.
 func (s *several) Sent() time.Time { return s.parts[0].attempt.Sent() }
 
-// Wait returns the outcome of all parts.
+// Wait returns the outcome of all parts. It waits for each until the rest is of no interest.
 func (s *several) Wait(ctx context.Context, began time.Time) multiplex.Outcome {
-	o, _ := s.take(func(a *multiplex.Attempt) (multiplex.Outcome, bool) {
-		if began.IsZero() {
-			began = time.Now()
-			return a.Wait(ctx, time.Time{}), true
-		}
-		return a.Wait(ctx, began), true
-	})
-	return o
-}
-
-// Poll returns the outcome of all parts, if it is known.
-func (s *several) Poll(ctx context.Context, w *multiplex.Waker) (multiplex.Outcome, bool) {
-	return s.take(func(a *multiplex.Attempt) (multiplex.Outcome, bool) { return a.Poll(ctx, w) })
-}
-
-// take takes the outcomes of the parts until one is not known yet, or the rest is of no interest.
-func (s *several) take(outcome func(*multiplex.Attempt) (multiplex.Outcome, bool)) (
-	o multiplex.Outcome, ready bool,
-) {
+	from := began
+	if began.IsZero() {
+		began = time.Now()
+	}
 	for ; s.next < len(s.parts) && !s.over(); s.next++ {
 		p := &s.parts[s.next]
 		if p.attempt == nil {
 			s.startLater(p)
 		}
-		o, ready := outcome(p.attempt)
-		if !ready {
-			return o, false
-		}
-		s.note(p, o)
+		s.note(p, p.attempt.Wait(ctx, from))
+		from = began
 	}
-	return s.result(), true
+	return s.result()
 }
 
 // over reports whether the parts that are left change nothing. If another has a key, the attempt
@@ -157,11 +137,10 @@ func (s *several) over() bool {
 
 // note takes the outcome of a part. Without a quorum it says which part that is, by a key.
 func (s *several) note(p *one, o multiplex.Outcome) {
-	p.won = o.Result == multiplex.Won
 	if o.Result == multiplex.NoQuorum {
 		o.Keys = []string{p.claim.Key(0)}
 	}
-	switch {
+	switch p.won = o.Result == multiplex.Won; {
 	case p.won:
 	case s.failed.Result == 0, o.Result == multiplex.Held && s.failed.Result != multiplex.Held:
 		s.failed = o

@@ -87,25 +87,11 @@ func TestArbiter_TheOtherGroupsAreAskedBehindIt(t *testing.T) {
 		var c parts.Claim
 		c.Init(m, keys, fmt.Sprint("token", judge), "")
 		a := m.AcquireViaArbiter(&c, ttl, keys[judge], 0)
-		woken := make(chan struct{}, 1)
-		w := multiplex.NewWaker(func() {
-			select {
-			case woken <- struct{}{}:
-			default:
-			}
-		})
 		granted(t, nodes, judge, keys[judge])
 		for i := range keys {
 			require.True(t, i == judge || !has(t, nodes, i, keys[i]), "asked before it")
 		}
-		for {
-			o, ready := a.Poll(t.Context(), w)
-			if ready {
-				require.Equal(t, multiplex.Won, o.Result)
-				break
-			}
-			<-woken
-		}
+		require.Equal(t, multiplex.Won, a.Wait(t.Context(), time.Time{}).Result)
 		for i := range keys {
 			require.True(t, has(t, nodes, i, keys[i]))
 		}
@@ -117,8 +103,7 @@ func TestArbiter_TheOtherGroupsAreAskedBehindIt(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		granted(t, nodes, judge, keys[judge])
 		cancel()
-		o, ready := a.Poll(ctx, w)
-		require.True(t, ready)
+		o := a.Wait(ctx, time.Time{})
 		require.Equal(t, multiplex.NoQuorum, o.Result)
 		require.Equal(t, context.Canceled, o.Ended)
 		require.Equal(t, multiplex.Won, m.Release(&given, 3).Wait(t.Context(), time.Time{}).Result)

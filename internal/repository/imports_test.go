@@ -77,8 +77,8 @@ var allowedImports = map[string][]string{
 
 	"internal/callbacks": {},
 	"internal/calls": {
-		"multiplex", "internal/keyqueue", "internal/locker", "internal/outage",
-		"internal/outcomes", "internal/token", "internal/waiting",
+		"multiplex", "internal/callbacks", "internal/keyqueue", "internal/locker",
+		"internal/outage", "internal/outcomes", "internal/token", "internal/waiting",
 	},
 	"internal/endpoint":   {"internal/resp"},
 	"internal/fenceclock": {trusted},
