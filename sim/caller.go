@@ -266,6 +266,7 @@ func (c *caller) extend(h *hold, ttl time.Duration) bool {
 	if c.sim.plan.aliasEvery > 0 && c.aliasRng.IntN(100) < 30 {
 		c.process.moveNode(c.aliasRng)
 	}
+	h.beginExtension()
 	err := h.lease.Extend(ctx, ttl)
 	c.note("extend", h.keys, c.sim.outcome(err, extending))
 	h.recordExtension(called, time.Now(), err == nil)

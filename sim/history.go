@@ -58,6 +58,7 @@ type hold struct {
 
 	// Guarded by history.mu:
 	until      time.Time // when it ends, as last seen; zero when it has ended
+	furthest   time.Time // the latest end that was seen, before an extension made it shorter
 	end        time.Time // zero until Release was called or Done closed
 	released   time.Time // when Release returned; zero until then
 	extensions []span    // confirmed extensions
@@ -154,15 +155,16 @@ func (h *history) checkSent(data []byte) {
 // expired before. A released lease does not count: with its token it may have been handed off. One
 // that was handed off may end before the lease that it was: a slow node may be sent an extension of
 // that one, and the release behind it. A lost lease does not count either: its extension may have
-// been about to be sent in time, and its release follows.
+// been about to be sent in time, and its release follows. Nor does one that its holder made shorter
+// while an extension was on its way to a slow node: its release follows too.
 func (h *history) checkLateExtension(token string) {
 	h.mu.Lock()
 	b := h.byToken[token]
 	late := time.Duration(0)
 	if b != nil && !b.end.IsZero() && !b.handed {
 		late = time.Since(b.end)
-		if planned := b.cut.planned; planned.After(b.end) {
-			late = time.Since(planned)
+		for _, in := range []time.Time{b.cut.planned, b.furthest} {
+			late = min(late, time.Since(in))
 		}
 	}
 	h.mu.Unlock()
@@ -294,6 +296,16 @@ func (b *hold) recordReleased(at time.Time) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	b.released = at
+}
+
+// beginExtension records until when the lease lasts before an extension.
+func (b *hold) beginExtension() {
+	until := b.lease.Until()
+	b.history.mu.Lock()
+	defer b.history.mu.Unlock()
+	if until.After(b.furthest) {
+		b.furthest = until
+	}
 }
 
 // recordExtension records the return of an extension.
