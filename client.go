@@ -51,7 +51,9 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
 		Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
-		NewLease: newLease, LeaseOf: innerLease, VotesError: votesError,
+		NewLease:        func(l *locker.Lease) any { return &Lease{l} },
+		LeaseOf:         func(user any) *locker.Lease { return user.(*Lease).inner },
+		VotesError:      votesError,
 		OnUnexpectedEnd: c.leaseEnded,
 	})
 	if err != nil {

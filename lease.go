@@ -5,39 +5,16 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 )
 
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
 // concurrent use. A nil Lease and the zero Lease hold nothing and are over: ErrReleased.
-type Lease struct{ inner locker.Lease }
+type Lease struct{ inner *locker.Lease }
 
 // isZero reports whether l is nil or the zero value, which no call of a Client has returned.
-func (l *Lease) isZero() bool { return l == nil || l.inner.IsZero() }
-
-// newLease returns a lease and the parts of it that are the Locker's: see locker.Config.NewLease.
-func newLease(with locker.Memory) (user any, inner *locker.Lease, claim *parts.Claim) {
-	switch with { // one allocation each
-	case locker.NoClaim:
-		l := new(Lease)
-		return l, &l.inner, nil
-	case locker.WithClaim:
-		l := new(leaseAnd[parts.Claim])
-		return &l.lease, &l.lease.inner, &l.other
-	}
-	l := new(leaseAnd[parts.ClaimAndAttempts])
-	return &l.lease, &l.lease.inner, l.other.Joined()
-}
-
-type leaseAnd[T any] struct {
-	lease Lease
-	other T
-}
-
-// innerLease returns the Locker's part of a lease that newLease has returned.
-func innerLease(user any) *locker.Lease { return &user.(*Lease).inner }
+func (l *Lease) isZero() bool { return l == nil || l.inner == nil }
 
 // Key returns the first key, without the prefix.
 func (l *Lease) Key() string {
@@ -172,7 +149,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	held := make([]*locker.Lease, 0, len(leases))
 	for _, l := range leases {
 		if !l.isZero() {
-			held = append(held, &l.inner)
+			held = append(held, l.inner)
 		}
 	}
 	var failed []error

@@ -18,9 +18,6 @@ import (
 
 const ttl = 10 * time.Second
 
-// userLease stands for the lease of the root package.
-type userLease struct{ inner locker.Lease }
-
 // errFailed stands for the error of a call that failed.
 var errFailed = errors.New("no lease")
 
@@ -43,11 +40,8 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 		Logger: quiet,
 	}, locker.Config{
 		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
-		NewLease: func(locker.Memory) (any, *locker.Lease, *parts.Claim) {
-			l := new(userLease)
-			return l, &l.inner, new(parts.Claim)
-		},
-		LeaseOf:    func(user any) *locker.Lease { return &user.(*userLease).inner },
+		NewLease:   func(l *locker.Lease) any { return l },
+		LeaseOf:    func(user any) *locker.Lease { return user.(*locker.Lease) },
 		VotesError: votesError, OnUnexpectedEnd: func(any, error) {},
 	})
 	require.NoError(t, err)

@@ -15,7 +15,6 @@ import (
 // value is none.
 type Attempt struct {
 	lease     *Lease
-	user      any // the user's lease
 	of        parts.Attempt
 	suspended time.Duration // for how long the machine had been before it was sent
 	handoff   *Handoff      // which it extends; nil for an acquire
@@ -28,8 +27,7 @@ func (k *Locker) Suspended() time.Duration { return k.managers[0].Suspended() }
 func (k *Locker) newAttempt(o *Options, keys []string, floor, fences int64,
 	suspended time.Duration,
 ) Attempt {
-	user, l := k.newLease(o.memory(), keys, floor, fences)
-	return Attempt{user: user, lease: l, suspended: suspended}
+	return Attempt{lease: k.newLease(o, keys, floor, fences), suspended: suspended}
 }
 
 // Acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call,
@@ -77,7 +75,7 @@ func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease
 	}
 	l := a.lease
 	grant := lease.Grant{Sent: a.of.Sent(), Suspended: a.suspended, TTL: o.TTL, MaxHold: o.MaxHold}
-	err := k.leases(l).Hold(&l.term, a.user, grant)
+	err := k.leases(l).Hold(&l.term, k.cfg.NewLease(l), grant)
 	if err == nil {
 		k.countGranted(o, l.term.Began(), a.of.Sent())
 		return l, nil

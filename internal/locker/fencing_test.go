@@ -9,16 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a call without fencing allocates no more than a library without fences would.
-func TestFence_ALeaseWithoutOneTakesTwoPiecesOfMemory(t *testing.T) {
-	k := newLocker(t, []string{"node:1"}, awake, hangingDial)
-	keys := []string{"k"}
-	// What lockers of earlier tests still allocate counts too. In so many runs it is no piece each.
-	const runs = 20_000
-	pieces := testing.AllocsPerRun(runs, func() { k.newLease(WithAttempts, keys, 0, 0) })
-	require.LessOrEqual(t, pieces, 2.0)
-}
-
 // The goal: a call that was told that its fence is too low asks for one above it, at once, but not
 // for ever.
 func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {

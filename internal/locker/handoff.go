@@ -114,8 +114,7 @@ func (k *Locker) Accept(h *Handoff, turn *keyqueue.Call, o *Options) (held *Leas
 		k.discardHandoff(h)
 		return nil, a
 	}
-	user, l, _ := k.cfg.NewLease(NoClaim)
-	l.locker, l.claim, l.chain, l.holder = k, h.claim, h.chain, turn
+	l := &Lease{locker: k, claim: h.claim, chain: h.chain, holder: turn}
 	grant := lease.Grant{
 		Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,
 	}
@@ -123,11 +122,11 @@ func (k *Locker) Accept(h *Handoff, turn *keyqueue.Call, o *Options) (held *Leas
 	case left > asked:
 		h.claim.MarkOutlives()
 	case left < asked*minRemainingQuarters/4:
-		a.user, a.lease, a.handoff = user, l, h
+		a.lease, a.handoff = l, h
 		a.of = k.Mux.Extend(h.claim, o.TTL, grant.Sent.Add(left), 0, h.claim.Len())
 		return nil, a
 	}
-	if !k.beginTerm(user, l, o, grant) {
+	if !k.beginTerm(l, o, grant) {
 		k.discardHandoff(h)
 		return nil, a
 	}
@@ -144,7 +143,7 @@ func (k *Locker) FinishHandoff(a *Attempt, o *Options, votes multiplex.Outcome) 
 		Sent: a.of.Sent(), Suspended: a.handoff.suspended, TTL: o.TTL, MaxHold: o.MaxHold,
 	}
 	if votes.Result == multiplex.Won && k.timeLeft(a.handoff) > 0 &&
-		k.beginTerm(a.user, a.lease, o, grant) {
+		k.beginTerm(a.lease, o, grant) {
 		return a.lease
 	}
 	k.discardHandoff(a.handoff)
@@ -152,8 +151,8 @@ func (k *Locker) FinishHandoff(a *Attempt, o *Options, votes multiplex.Outcome) 
 }
 
 // beginTerm begins the term of a lease that was handed off, and reports whether it could.
-func (k *Locker) beginTerm(user any, l *Lease, o *Options, grant lease.Grant) bool {
-	if k.leases(l).Hold(&l.term, user, grant) != nil {
+func (k *Locker) beginTerm(l *Lease, o *Options, grant lease.Grant) bool {
+	if k.leases(l).Hold(&l.term, k.cfg.NewLease(l), grant) != nil {
 		return false
 	}
 	k.handovers.Add(1)

@@ -15,12 +15,6 @@ import (
 
 const ttl = 20 * time.Second
 
-// userLease stands for the lease of the root package, with the memory of its claim.
-type userLease struct {
-	inner Lease
-	claim parts.Claim
-}
-
 // newLocker returns a Locker of these nodes, on a machine that was suspended for that long. dial
 // may be nil.
 func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Duration,
@@ -35,11 +29,8 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 		Dial: dial, Logger: quiet,
 	}, Config{
 		Owner: "web-3:4711", MaxTTL: ttl, Logger: quiet, Suspended: suspended,
-		NewLease: func(Memory) (any, *Lease, *parts.Claim) {
-			l := new(userLease)
-			return l, &l.inner, &l.claim
-		},
-		LeaseOf: func(user any) *Lease { return &user.(*userLease).inner },
+		NewLease: func(l *Lease) any { return l },
+		LeaseOf:  func(user any) *Lease { return user.(*Lease) },
 		VotesError: func(votes multiplex.Outcome) error {
 			if votes.Result == multiplex.Won {
 				return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Lease is the right to its keys until it ends. It is a part of what the user has as the lease. The
-// zero value holds nothing: of its methods only IsZero may be called.
+// Lease is the right to its keys until it ends. The user's lease has it inside.
 type Lease struct {
 	locker *Locker
 	term   lease.Term
@@ -20,44 +19,33 @@ type Lease struct {
 	holder *keyqueue.Call
 }
 
-// Memory is what a new lease has memory for, in one piece.
-type Memory uint8
-
-const (
-	// NoClaim: it takes over another lease's claim.
-	NoClaim Memory = iota
-	// WithClaim: it is extended automatically. There may be many of these for long. Each needs no
-	// attempt of its own between two extensions.
-	WithClaim
-	// WithAttempts: a claim, and its acquire and release.
-	WithAttempts
-)
-
-// memory returns what the lease of a call with these options has memory for.
-func (o *Options) memory() Memory {
-	if o.MaxHold > 0 {
-		return WithClaim
-	}
-	return WithAttempts
-}
-
 // newLease returns a lease for an attempt. It has up to so many fences above floor, and none
-// without fencing.
-func (k *Locker) newLease(with Memory, keys []string, floor, fences int64) (user any, l *Lease) {
-	user, l, claim := k.cfg.NewLease(with)
+// without fencing. Its memory is one piece. Of leases that are extended automatically there may be
+// many for long: that piece has no attempts, because each needs none between two extensions.
+func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Lease) {
+	if o.MaxHold > 0 {
+		memory := new(struct {
+			lease Lease
+			claim parts.Claim
+		})
+		l, memory.lease.claim = &memory.lease, &memory.claim
+	} else {
+		memory := new(struct {
+			lease Lease
+			claim parts.ClaimAndAttempts
+		})
+		l, memory.lease.claim = &memory.lease, memory.claim.Joined()
+	}
+	l.locker = k
 	random := k.tokens.Next()
-	claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
+	l.claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
 	if fences > 0 {
 		now := time.Now()
 		first, last := k.Fences.Reserve(floor, fences)
-		claim.Fence(now, first, last)
+		l.claim.Fence(now, first, last)
 	}
-	l.locker, l.claim = k, claim
-	return user, l
+	return l
 }
-
-// IsZero reports whether l is the zero value.
-func (l *Lease) IsZero() bool { return l.locker == nil }
 
 // User returns the user's lease, of which l is a part.
 func (l *Lease) User() any { return l.term.Owner() }

@@ -32,10 +32,9 @@ type Config struct {
 	Logger *slog.Logger
 	// Suspended is for lease.Config.
 	Suspended func(now time.Time) time.Duration
-	// NewLease returns a new lease of the user, and its part that is the Locker's. c is a claim
-	// in the same piece of memory; nil if none was asked for.
-	NewLease func(with Memory) (user any, l *Lease, c *parts.Claim)
-	// LeaseOf returns the Locker's part of a lease that NewLease has returned.
+	// NewLease returns the user's lease with this one inside.
+	NewLease func(l *Lease) (user any)
+	// LeaseOf returns what is inside the user's lease.
 	LeaseOf func(user any) *Lease
 	// VotesError returns the error of an extension or a release; nil if a quorum granted it.
 	VotesError func(multiplex.Outcome) error
