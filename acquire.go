@@ -3,9 +3,9 @@ package lockpipe
 import (
 	"context"
 
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // TryAcquire takes key, if nobody holds it, in one attempt of one round trip. It never waits for a
@@ -64,9 +64,9 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		}
 		return results
 	}
-	once, o, err := c.validateCall(ctx, outcomes.Each, keys, opts)
+	once, o, err := c.validateCall(ctx, stats.Each, keys, opts)
 	if err != nil {
-		return fail(c.countInvalid(outcomes.Each, err, len(keyset.Distinct(keys))))
+		return fail(c.countInvalid(stats.Each, err, len(ids.Distinct(keys))))
 	}
 	all, f := c.locker.TryEach(ctx, once, &o)
 	if f != nil {
@@ -94,17 +94,17 @@ func fanOutResults(results []Result, keys []string, n int) {
 }
 
 func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, outcomes.Try, keys, opts)
+	keys, o, err := c.validateCall(ctx, stats.Try, keys, opts)
 	if err != nil {
-		return nil, c.countInvalid(outcomes.Try, err, 1)
+		return nil, c.countInvalid(stats.Try, err, 1)
 	}
 	return result(c.locker.TryAcquire(ctx, keys, &o))
 }
 
 func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, outcomes.Wait, keys, opts)
+	keys, o, err := c.validateCall(ctx, stats.Wait, keys, opts)
 	if err != nil {
-		return nil, c.countInvalid(outcomes.Wait, err, 1)
+		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
 	return result(c.calls.Acquire(ctx, keys, &o))
 }
@@ -118,7 +118,7 @@ func result(l *locker.Lease, f *locker.Failure) (*Lease, error) {
 }
 
 // countInvalid counts calls whose arguments make no sense, and returns err.
-func (c *Client) countInvalid(kind outcomes.Call, err error, calls int) error {
-	c.locker.Outcomes.CallFailed(kind, outcomes.Invalid, calls)
+func (c *Client) countInvalid(kind stats.Call, err error, calls int) error {
+	c.locker.Outcomes.CallFailed(kind, stats.Invalid, calls)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/stretchr/testify/require"
 )
 
@@ -98,7 +98,7 @@ func TestAliases_AValueSaysWhichNodeItIsFor(t *testing.T) {
 		require.NoError(t, err)
 		synctest.Wait()
 		for i := range v.nodes {
-			char := string(token.NodeChar(i))
+			char := string(ids.NodeChar(i))
 			require.Equal(t, one.Token()+char, v.value(i, "k"))
 			require.Equal(t, several.Token()+char, v.value(i, "b"))
 		}
@@ -251,7 +251,7 @@ func TestAliases_PeekCountsValues(t *testing.T) {
 		v.set(1, "k", l.Token()+"_")
 		s := peeked(t, c, "k")[0]
 		require.True(t, s.Held)
-		require.Equal(t, token.Owner(l.Token()), s.Owner)
+		require.Equal(t, ids.OwnerOf(l.Token()), s.Owner)
 		v.del(0, "k")
 		v.del(1, "k")
 	})

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -30,9 +30,9 @@ func Slots(name string, n int) []string {
 //
 // It takes 250 keys at most, and no WithFencing. The other errors are those of TryAcquire.
 func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	keys, o, err := c.validateAny(ctx, outcomes.Try, keys, opts)
+	keys, o, err := c.validateAny(ctx, stats.Try, keys, opts)
 	if err != nil {
-		return nil, c.countInvalid(outcomes.Try, err, 1)
+		return nil, c.countInvalid(stats.Try, err, 1)
 	}
 	return result(c.locker.TryAcquireAny(ctx, keys, &o))
 }
@@ -41,15 +41,15 @@ func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...Optio
 // until ctx ends. Calls of this Client with the same keys in the same order are granted in the
 // order of arrival. The errors are those of Acquire, and ErrHeld has all of the keys.
 func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	keys, o, err := c.validateAny(ctx, outcomes.Wait, keys, opts)
+	keys, o, err := c.validateAny(ctx, stats.Wait, keys, opts)
 	if err != nil {
-		return nil, c.countInvalid(outcomes.Wait, err, 1)
+		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
 	return result(c.calls.AcquireAny(ctx, keys, &o))
 }
 
 // validateAny is validateCall for a call that wants one of the keys.
-func (c *Client) validateAny(ctx context.Context, kind outcomes.Call, keys []string,
+func (c *Client) validateAny(ctx context.Context, kind stats.Call, keys []string,
 	opts []Option,
 ) ([]string, locker.Options, error) {
 	keys, o, err := c.validateCall(ctx, kind, keys, opts)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // AcquireAsync is AcquireAll on a goroutine of the Client. It returns at once. The Client calls
@@ -22,12 +22,12 @@ func (c *Client) AcquireAsync(ctx context.Context, keys []string, done func(*Lea
 	opts ...Option,
 ) error {
 	if done == nil {
-		return c.countInvalid(outcomes.Async,
+		return c.countInvalid(stats.Async,
 			invalid("done is nil: give the function that takes the lease"), 1)
 	}
-	keys, o, err := c.validateCall(ctx, outcomes.Async, slices.Clone(keys), opts)
+	keys, o, err := c.validateCall(ctx, stats.Async, slices.Clone(keys), opts)
 	if err != nil {
-		return c.countInvalid(outcomes.Async, err, 1)
+		return c.countInvalid(stats.Async, err, 1)
 	}
 	f := c.calls.AcquireAsync(ctx, keys, &o, func(l *locker.Lease, f *locker.Failure) {
 		done(result(l, f))

@@ -7,11 +7,11 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/calls"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/suspension"
 )
 
@@ -20,7 +20,7 @@ import (
 // trips.
 type Client struct {
 	cfg       Config
-	reserved  reserved.Names // behind cfg.Prefix; set once
+	reserved  ids.ReservedNames // behind cfg.Prefix; set once
 	locker    *locker.Locker
 	mux       *parts.Mux // of locker
 	calls     *calls.Calls
@@ -46,7 +46,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, reserved: reserved.New(cfg.Prefix), closed: make(chan struct{})}
+	c := &Client{cfg: cfg, reserved: ids.NewReservedNames(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{

@@ -9,11 +9,10 @@ import (
 	"net"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
-	"github.com/lockpipe/lockpipe/internal/reserved"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -196,8 +195,8 @@ func (cfg Config) validated() (Config, error) {
 	case cfg.RestartGuard < GuardAuto || cfg.RestartGuard > GuardOff:
 		return cfg, invalid("Config.RestartGuard is %v: give GuardAuto, GuardStrict or GuardOff",
 			cfg.RestartGuard)
-	case reserved.Flaw(cfg.Prefix) != "":
-		return cfg, invalid("Config.Prefix is %.64q, and %s", cfg.Prefix, reserved.Flaw(cfg.Prefix))
+	case ids.PrefixFlaw(cfg.Prefix) != "":
+		return cfg, invalid("Config.Prefix is %.64q, and %s", cfg.Prefix, ids.PrefixFlaw(cfg.Prefix))
 	case given.MaxTTL > maxMaxTTL:
 		return cfg, invalid("Config.MaxTTL is %v: give at most %v, and hold longer with "+
 			"WithAutoExtend", cfg.MaxTTL, maxMaxTTL)
@@ -219,13 +218,13 @@ func (cfg Config) validated() (Config, error) {
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive "+
 			"its lease", cfg.NodeTimeout, cfg.TTL)
-	case token.Flaw(cfg.Owner) != "":
+	case ids.OwnerFlaw(cfg.Owner) != "":
 		return cfg, invalid("Config.Owner is %.96q, which %s: give at most %d letters, digits and "+
-			"punctuation marks, or NoOwner", cfg.Owner, token.Flaw(cfg.Owner), token.MaxOwner)
+			"punctuation marks, or NoOwner", cfg.Owner, ids.OwnerFlaw(cfg.Owner), ids.MaxOwner)
 	}
 	switch cfg.Owner {
 	case "":
-		cfg.Owner = token.ThisProcess()
+		cfg.Owner = ids.ThisProcess()
 	case NoOwner:
 		cfg.Owner = ""
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
@@ -41,7 +41,7 @@ func (c *Client) do(ctx context.Context, keys []string,
 ) (l *Lease, err error) {
 	if fn == nil {
 		err := invalid("fn is nil: give the function that runs while the keys are held")
-		return nil, c.countInvalid(outcomes.Wait, err, 1)
+		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
 	l, err = c.acquire(ctx, keys, opts)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // Elect campaigns for key, and runs fn while it leads. A campaign waits for key as Acquire does. Of
@@ -40,7 +40,7 @@ func (c *Client) Elect(ctx context.Context, key string,
 			o.MaxAttempts)
 	}
 	if err != nil {
-		return c.countInvalid(outcomes.Wait, err, 1)
+		return c.countInvalid(stats.Wait, err, 1)
 	}
 	keys := [1]string{key}
 	for {

@@ -3,7 +3,7 @@ package lockpipe
 import (
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -24,7 +24,7 @@ func BehindClock(c *Client, do func()) {
 }
 
 func setClock(c *Client, now func() time.Time) {
-	c.locker.Fences = fenceclock.New(now, c.cfg.MaxTTL, multiplex.MaxFence)
+	c.locker.Fences = ids.NewFenceClock(now, c.cfg.MaxTTL, multiplex.MaxFence)
 }
 
 // NewSuspended is New on a machine of which suspended says for how long it was suspended.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -76,7 +76,7 @@ func value(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) string {
 
 // tokenOf returns the token in a value, or all of it if another client made it.
 func tokenOf(value string) string {
-	of, _ := token.Split(value)
+	of, _ := ids.SplitValue(value)
 	return of
 }
 

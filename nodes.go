@@ -4,8 +4,8 @@ import (
 	"iter"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -138,7 +138,7 @@ func (f NodeFailures) All() iter.Seq2[string, uint64] {
 }
 
 // LatencyHistogram counts durations in classes. The zero value has counted nothing.
-type LatencyHistogram struct{ snapshot histogram.Snapshot }
+type LatencyHistogram struct{ snapshot stats.Snapshot }
 
 // Classes yields the upper end of each class and the number of durations in it. The upper end
 // belongs to the class. The upper end of the last class is the longest Duration.

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
@@ -75,7 +74,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 // validateCall checks the arguments before anything is sent, and drops repeated keys. Errors name
 // keys by their number, since keys may be long or secret.
 func (c *Client) validateCall(
-	ctx context.Context, kind outcomes.Call, keys []string, opts []Option,
+	ctx context.Context, kind stats.Call, keys []string, opts []Option,
 ) ([]string, locker.Options, error) {
 	o, err := c.applyOptions(opts)
 	o.Kind = kind
@@ -93,9 +92,9 @@ func (c *Client) validateCall(
 		switch {
 		case k == "":
 			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
-		case strings.HasPrefix(k, reserved.Own):
+		case strings.HasPrefix(k, ids.Reserved):
 			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own "+
-				"keys do: name it otherwise", i+1, len(keys), k, reserved.Own)
+				"keys do: name it otherwise", i+1, len(keys), k, ids.Reserved)
 		case c.reserved.In(k) != "":
 			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
 				"which clients keep for themselves: name it otherwise",
@@ -105,7 +104,7 @@ func (c *Client) validateCall(
 				i+1, len(keys), len(k), maxKeyLength)
 		}
 	}
-	return keyset.Distinct(keys), o, nil
+	return ids.Distinct(keys), o, nil
 }
 
 // applyOptions applies opts to the defaults and checks the result.

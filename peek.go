@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // KeyStatus is who holds a key, as Peek has found it.
@@ -43,7 +43,7 @@ type KeyStatus struct {
 // are ErrClosed and ErrInvalid, for the same keys as in TryAcquireAll. At most four calls ask at a
 // time, and the others wait for them.
 func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
-	different, _, err := c.validateCall(ctx, outcomes.Try, keys, nil)
+	different, _, err := c.validateCall(ctx, stats.Try, keys, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 		about := slices.IndexFunc(asked, func(a parts.Answers) bool { return a.Has(key) })
 		h := asked[about].Count(key)
 		all[i] = KeyStatus{
-			Key: key, Held: h.Held, Owner: token.Owner(h.Token), Left: h.Left, Nodes: h.Nodes,
+			Key: key, Held: h.Held, Owner: ids.OwnerOf(h.Token), Left: h.Left, Nodes: h.Nodes,
 		}
 	}
 	return all, nil

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/script"
@@ -38,7 +38,7 @@ func (a *Attempt) Split() bool {
 }
 
 // held returns the keys that were granted, or are asked for.
-func (c *Claim) held() *keyset.Keys {
+func (c *Claim) held() *ids.Keys {
 	if one := c.keys.One(); one != nil {
 		return &one.Keys
 	}
@@ -47,7 +47,7 @@ func (c *Claim) held() *keyset.Keys {
 
 // keysFor returns the keys that a new attempt is for. A release is for all keys, if a node may have
 // another one than the one that was granted. mu is held.
-func (c *Claim) keysFor(a *Attempt) *keyset.Keys {
+func (c *Claim) keysFor(a *Attempt) *ids.Keys {
 	one := c.keys.One()
 	if a.op.Kind == node.Release && one != nil && quorum.Nodes(one.Clean) != a.system().Nodes() {
 		return &c.keys

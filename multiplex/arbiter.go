@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/rendezvous"
 )
 
 // AcquireViaArbiter is Acquire for a caller that knows of others who want the same keys. It asks
@@ -71,8 +71,8 @@ func (m *Mux) Arbiter(system uint8, key string, skip int) int {
 		return -1
 	}
 	slices.SortFunc(up, func(i, j int) int {
-		return cmp.Compare(rendezvous.Weight(key, m.nodes[j].Link.Name()),
-			rendezvous.Weight(key, m.nodes[i].Link.Name()))
+		return cmp.Compare(ids.Weight(key, m.nodes[j].Link.Name()),
+			ids.Weight(key, m.nodes[i].Link.Name()))
 	})
 	return up[skip%len(up)]
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
@@ -20,7 +20,7 @@ import (
 type Claim struct {
 	// Set once. Its One is the only key that an acquire of any key was granted. It is set under mu,
 	// before the acquire is known to be won. After that only reads follow.
-	keys keyset.Keys
+	keys ids.Keys
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.

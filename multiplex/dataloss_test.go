@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -52,7 +52,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		_ = m.Close(ctx)
 		cancel()
-		ask(t, nodes, 0, "DEL", "k", reserved.Admitted) // the next round is a first use
+		ask(t, nodes, 0, "DEL", "k", ids.AdmittedKey) // the next round is a first use
 	}
 }
 

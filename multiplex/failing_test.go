@@ -13,9 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -159,7 +159,7 @@ const misconf = "-MISCONF Redis is configured to save RDB snapshots\r\n"
 
 // refusesAll is a server that refuses locks and probes with an error.
 func refusesAll(text string) map[string]string {
-	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + reserved.Probe: text}
+	return map[string]string{"SET": text, "EVALSHA": text, "EVALSHA " + ids.ProbeKey: text}
 }
 
 // The goal: what a node answers for less than a second says nothing. Then it is failing, its votes
@@ -325,7 +325,7 @@ func TestFailing_TheProbeLoadsItsScript(t *testing.T) {
 		require.True(t, answered)
 		require.NoError(t, refusal)
 	}
-	keys, err := nodes.Keys(0, reserved.Probe)
+	keys, err := nodes.Keys(0, ids.ProbeKey)
 	require.NoError(t, err)
 	require.Empty(t, keys)
 }
@@ -338,7 +338,7 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		dials.Store(0)
 		actors[0].hear(func(command string) {
-			if command == "PTTL "+reserved.Admitted {
+			if command == "PTTL "+ids.AdmittedKey {
 				dials.Add(1)
 			}
 		})

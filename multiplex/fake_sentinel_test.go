@@ -10,8 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -151,7 +151,7 @@ func (w *watchedMaster) becomeReal() {
 	w.real = map[string]*memorynode.Node{}
 	for i, host := range w.hosts {
 		w.real[host] = memorynode.New(i, 1)
-		w.real[host].Set(reserved.Admitted, w.real[w.hosts[0]].RunID())
+		w.real[host].Set(ids.AdmittedKey, w.real[w.hosts[0]].RunID())
 	}
 }
 

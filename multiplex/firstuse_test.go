@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -60,7 +60,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "quarantined until ")
 	require.ErrorContains(t, err, ": "+waitsFor)
-	require.ElementsMatch(t, []any{reserved.Admitted, reserved.Layouts},
+	require.ElementsMatch(t, []any{ids.AdmittedKey, ids.LayoutsKey},
 		ask(t, nodes, 0, "KEYS", "*"),
 		"no lock reached a quarantined node")
 	require.NoError(t, nodes.Restart(2))
@@ -72,15 +72,15 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
-	ask(t, nodes, 1, "SET", reserved.Admitted, runID(t, nodes, 1))
+	ask(t, nodes, 1, "SET", ids.AdmittedKey, runID(t, nodes, 1))
 	m := start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeUp, "")
 	becomes(t, m, 0, NodeQuarantined, "")
 	becomes(t, m, 2, NodeQuarantined, "")
-	require.Contains(t, ask(t, nodes, 0, "GET", reserved.Admitted), "new:",
+	require.Contains(t, ask(t, nodes, 0, "GET", ids.AdmittedKey), "new:",
 		"it may be another client's first use, whose names are on their way")
 
-	ask(t, nodes, 1, "SET", reserved.Admitted, "another")
+	ask(t, nodes, 1, "SET", ids.AdmittedKey, "another")
 	m = start(t, nodes.URLs(), nil)
 	becomes(t, m, 1, NodeQuarantined, "")
 	require.False(t, m.peers.MayBeFirstUse(), "also when that name is gone later")
@@ -114,7 +114,7 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Restart(i))
 		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
-		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", reserved.Admitted))
+		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", ids.AdmittedKey))
 	}
 	late := start(t, nodes.URLs(), waits(5*time.Second))
 	for i := range nodes.Len() {
@@ -138,7 +138,7 @@ func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
 				if settles(p) { // the end of the first use
 					once.Do(func() {
 						for i := range nodes.Len() {
-							_, _ = nodes.Do(i, "SET", reserved.Admitted, "lost:1")
+							_, _ = nodes.Do(i, "SET", ids.AdmittedKey, "lost:1")
 						}
 					})
 				}

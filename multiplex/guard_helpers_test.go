@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -89,7 +89,7 @@ func settles(p []byte) bool {
 			return false
 		}
 		if len(w) == 9 && w[1] == script.Guard.SHA && w[6] == "" &&
-			!strings.Contains(w[3], reserved.Probe) {
+			!strings.Contains(w[3], ids.ProbeKey) {
 			return true
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -24,17 +24,17 @@ func TestGuardedVotes_EndWhenTheKeyChanges(t *testing.T) {
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	for _, command := range [][]string{
-		{"SET", reserved.Admitted, "another"},
-		{"DEL", reserved.Admitted},
-		{"RENAME", reserved.Admitted, "away"},
-		{"PEXPIRE", reserved.Admitted, "1"},
+		{"SET", ids.AdmittedKey, "another"},
+		{"DEL", ids.AdmittedKey},
+		{"RENAME", ids.AdmittedKey, "away"},
+		{"PEXPIRE", ids.AdmittedKey, "1"},
 	} {
 		conn := m.nodes[0].Link.Verified()
 		require.NotNil(t, conn)
 		ask(t, nodes, 0, command...)
 		require.Eventually(t, func() bool { return !conn.Verified() }, patient, often, command)
 		becomes(t, m, 0, NodeQuarantined, "")
-		ask(t, nodes, 0, "SET", reserved.Admitted, runID(t, nodes, 0))
+		ask(t, nodes, 0, "SET", ids.AdmittedKey, runID(t, nodes, 0))
 		up(t, m)
 	}
 }
@@ -66,7 +66,7 @@ func TestGuardedVotes_BeginWithAQuorum(t *testing.T) {
 		var reachable, taken atomic.Int32
 		for i := range 3 {
 			n := memorynode.New(i, 1)
-			n.Set(reserved.Admitted, n.RunID())
+			n.Set(ids.AdmittedKey, n.RunID())
 			n.OnTake = func(key, _ string, _ *memorynode.Session) {
 				if key == "k" {
 					taken.Add(1)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -18,10 +18,10 @@ import (
 func TestHandshake_DeletesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
-	ask(t, nodes, 0, "SET", reserved.Probe, "held")
-	ask(t, nodes, 0, "SET", strings.TrimSuffix(reserved.Probe, ":"), "held")
+	ask(t, nodes, 0, "SET", ids.ProbeKey, "held")
+	ask(t, nodes, 0, "SET", strings.TrimSuffix(ids.ProbeKey, ":"), "held")
 	up(t, start(t, nodes.URLs(), nil))
-	exist := ask(t, nodes, 0, "EXISTS", reserved.Probe, strings.TrimSuffix(reserved.Probe, ":"))
+	exist := ask(t, nodes, 0, "EXISTS", ids.ProbeKey, strings.TrimSuffix(ids.ProbeKey, ":"))
 	require.EqualValues(t, 2, exist)
 }
 
@@ -145,7 +145,7 @@ func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 	t.Parallel()
 	good := servertest.Start(t, 2)
 	for i := range good.Len() {
-		ask(t, good, i, "SET", reserved.Admitted, runID(t, good, i))
+		ask(t, good, i, "SET", ids.AdmittedKey, runID(t, good, i))
 	}
 	for name, text := range map[string]string{
 		"another protocol": "HTTP/1.1 400 Bad Request\r\n\r\n",

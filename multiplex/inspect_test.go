@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -210,7 +210,7 @@ func TestInspect_HasConnectionsOfItsOwn(t *testing.T) {
 func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 5)
-	ask(t, nodes, 0, "SET", reserved.Admitted, "another server")
+	ask(t, nodes, 0, "SET", ids.AdmittedKey, "another server")
 	host, port, _ := strings.Cut(strings.TrimPrefix(nodes.URLs()[3], "redis://"), ":")
 	ask(t, nodes, 1, "REPLICAOF", host, port)
 	require.NoError(t, nodes.Kill(2))

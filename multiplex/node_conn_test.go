@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -43,7 +43,7 @@ func TestConn_NoticesALossBehindTheHandshake(t *testing.T) {
 		a.hear(func(command string) {
 			if command == "HELLO" { // the first that rueidis sends
 				replies := guarded("one", "lost:60000:one:x")
-				replies["PTTL "+reserved.Admitted] = fmt.Sprintf(":%d\r\n",
+				replies["PTTL "+ids.AdmittedKey] = fmt.Sprintf(":%d\r\n",
 					180*24*time.Hour/time.Millisecond)
 				a.play(replies)
 			}

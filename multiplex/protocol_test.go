@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -35,11 +35,11 @@ var usual = map[string]string{
 	"HELLO": resptest.Hello, "PING": "+PONG\r\n", "SCRIPT": resptest.Bulk(strings.Repeat("0", 40)),
 	"CLIENT": "+OK\r\n",
 	"SET":    "+OK\r\n", "EVALSHA": ":1\r\n", "PTTL": ":-2\r\n", "GET": "$-1\r\n",
-	"GETRANGE":                  "$0\r\n\r\n",
-	"EVALSHA " + reserved.Probe: ":0\r\n", "DEL " + reserved.Probe: ":0\r\n", "PTTL " +
-		reserved.Admitted: ":-2\r\n",
-	"MGET " + reserved.Probe:      "*1\r\n$-1\r\n",
-	"EVALSHA " + reserved.Layouts: resptest.Strings("0"),
+	"GETRANGE":                "$0\r\n\r\n",
+	"EVALSHA " + ids.ProbeKey: ":0\r\n", "DEL " + ids.ProbeKey: ":0\r\n", "PTTL " +
+		ids.AdmittedKey: ":-2\r\n",
+	"MGET " + ids.ProbeKey:      "*1\r\n$-1\r\n",
+	"EVALSHA " + ids.LayoutsKey: resptest.Strings("0"),
 }
 
 func (a *actor) dial() net.Conn {
@@ -90,18 +90,18 @@ func (a *actor) cut() {
 	a.conn.Close()
 }
 
-// commandName returns the first word of a command, with reserved.Probe or reserved.Layouts if that
-// is among the others, or with reserved.Admitted if the command is PTTL of it.
+// commandName returns the first word of a command, with ids.ProbeKey or ids.LayoutsKey if that
+// is among the others, or with ids.AdmittedKey if the command is PTTL of it.
 func commandName(words []string) string {
 	first, key := words[0], ""
 	for _, word := range words[1:] {
 		switch {
-		case strings.HasPrefix(word, reserved.Probe):
-			key = " " + reserved.Probe
-		case word == reserved.Layouts:
-			key = " " + reserved.Layouts
-		case first == "PTTL" && word == reserved.Admitted:
-			key = " " + reserved.Admitted
+		case strings.HasPrefix(word, ids.ProbeKey):
+			key = " " + ids.ProbeKey
+		case word == ids.LayoutsKey:
+			key = " " + ids.LayoutsKey
+		case first == "PTTL" && word == ids.AdmittedKey:
+			key = " " + ids.AdmittedKey
 		}
 	}
 	return first + key
@@ -155,14 +155,14 @@ func work(t *testing.T, m *Mux, round int) {
 // commandsUsed are all that a node is sent.
 var commandsUsed = []string{
 	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "SET", "EVALSHA", "PTTL",
-	"GETRANGE", "PTTL " + reserved.Admitted, "EVALSHA " + reserved.Probe, "MGET " + reserved.Probe,
-	"DEL " + reserved.Probe,
+	"GETRANGE", "PTTL " + ids.AdmittedKey, "EVALSHA " + ids.ProbeKey, "MGET " + ids.ProbeKey,
+	"DEL " + ids.ProbeKey,
 }
 
 // asConnecting are those that an idle connection hardly sees.
 var asConnecting = []string{
-	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + reserved.Admitted,
-	"EVALSHA " + reserved.Probe, "MGET " + reserved.Probe, "DEL " + reserved.Probe,
+	"HELLO", "PING", "SCRIPT", "CLIENT", "INFO", "GET", "PTTL " + ids.AdmittedKey,
+	"EVALSHA " + ids.ProbeKey, "MGET " + ids.ProbeKey, "DEL " + ids.ProbeKey,
 }
 
 // The goal: whatever a server sends against the protocol and in answer to whatever, it loses its

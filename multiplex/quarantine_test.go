@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -39,7 +39,7 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 	}
 	for i := range nodes.Len() {
 		becomes(t, m, i, NodeUp, "")
-		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", reserved.Admitted))
+		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", ids.AdmittedKey))
 	}
 	require.GreaterOrEqual(t, time.Since(restarted), 6*time.Second)
 }
@@ -77,7 +77,7 @@ func TestQuarantine_AKeyThatHasChangedIsKept(t *testing.T) {
 	knowing := start(t, nodes.URLs(), waits(4*time.Second))
 	up(t, knowing)
 	require.NoError(t, knowing.Close(t.Context()))
-	ask(t, nodes, 0, "SET", reserved.Admitted, "lost:1")
+	ask(t, nodes, 0, "SET", ids.AdmittedKey, "lost:1")
 	var once sync.Once
 	m := start(t, nodes.URLs(), func(c *Config) {
 		waits(4 * time.Second)(c)
@@ -85,7 +85,7 @@ func TestQuarantine_AKeyThatHasChangedIsKept(t *testing.T) {
 			conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 			return &spy{Conn: conn, wrote: func(p []byte) {
 				if settles(p) {
-					once.Do(func() { _, _ = nodes.Do(0, "SET", reserved.Admitted, "lost:2") })
+					once.Do(func() { _, _ = nodes.Do(0, "SET", ids.AdmittedKey, "lost:2") })
 				}
 			}}, err
 		}
@@ -113,7 +113,7 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 	becomes(t, first, 0, NodeQuarantined, whyRestarted)
 	second := start(t, nodes.URLs(), mode(GuardStrict))
 	becomes(t, second, 0, NodeQuarantined, whyWaits)
-	ask(t, nodes, 0, "SET", reserved.Admitted, runID(t, nodes, 0))
+	ask(t, nodes, 0, "SET", ids.AdmittedKey, runID(t, nodes, 0))
 	becomes(t, first, 0, NodeUp, "")
 	becomes(t, second, 0, NodeUp, "")
 }
@@ -137,7 +137,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	}, patient, often)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
-	require.ElementsMatch(t, []any{reserved.Admitted, reserved.Layouts},
+	require.ElementsMatch(t, []any{ids.AdmittedKey, ids.LayoutsKey},
 		ask(t, nodes, 0, "KEYS", "*"),
 		"a lock command reached a quarantined node")
 }
@@ -152,7 +152,7 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 	ask(t, nodes, 1, append([]string{"REPLICAOF"}, strings.Split(strings.TrimPrefix(nodes.URLs()[0],
 		"redis://"), ":")...)...)
 	require.Eventually(t, func() bool {
-		return ask(t, nodes, 1, "GET", reserved.Admitted) == runID(t, nodes,
+		return ask(t, nodes, 1, "GET", ids.AdmittedKey) == runID(t, nodes,
 			0)
 	}, patient, often)
 	m := start(t, nodes.URLs()[1:], nil)
@@ -181,7 +181,7 @@ func TestGuardMode_OffLeavesNoKey(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	off := start(t, nodes.URLs(), mode(GuardOff))
 	up(t, off)
-	require.Nil(t, ask(t, nodes, 0, "GET", reserved.Admitted))
+	require.Nil(t, ask(t, nodes, 0, "GET", ids.AdmittedKey))
 }
 
 // The goal: GuardStrict admits no server that has no run_id. GuardAuto does that with one warning.
@@ -264,7 +264,7 @@ func TestQuarantine_ANewClientKnowsARestartByTheKey(t *testing.T) {
 func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 	t.Parallel()
 	s := startLasting(t)
-	_, err := s.do("SET", reserved.Admitted, "another")
+	_, err := s.do("SET", ids.AdmittedKey, "another")
 	require.NoError(t, err)
 	m := start(t, s.url(), nil)
 	becomes(t, m, 0, NodeQuarantined, "")
@@ -321,7 +321,7 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 			for _, i := range []int{1, 2} {
 				require.NoError(t, nodes.Restart(i))
 				if former != "" {
-					ask(t, nodes, i, "SET", reserved.Admitted, former)
+					ask(t, nodes, i, "SET", ids.AdmittedKey, former)
 				}
 			}
 			began, lives := time.Now(), 0

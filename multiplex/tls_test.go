@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -185,7 +185,7 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 
 	admitted, err := s.do("INFO", "server")
 	require.NoError(t, err)
-	_, err = s.do("SET", reserved.Admitted, resp.ParseInfo(admitted.Text)["run_id"])
+	_, err = s.do("SET", ids.AdmittedKey, resp.ParseInfo(admitted.Text)["run_id"])
 	require.NoError(t, err)
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -107,5 +107,5 @@ func TestNewerCommands_AreFound(t *testing.T) {
 	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	require.Equal(t, want, m.nodes[0].Link.Current().Commands())
-	require.Equal(t, []any{reserved.Layouts}, ask(t, nodes, 0, "KEYS", "*"))
+	require.Equal(t, []any{ids.LayoutsKey}, ask(t, nodes, 0, "KEYS", "*"))
 }

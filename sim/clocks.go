@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // seenAfter is after what time all clients that a node keeps waiting have seen its record: they
@@ -22,7 +22,7 @@ func (m *nemesis) injectClocks() {
 	for r.plan.clocks && r.sleep(100*time.Millisecond) {
 		for node := range nodes {
 			n := r.server(node)
-			text, _ := n.Get(prefix + reserved.Admitted)
+			text, _ := n.Get(prefix + ids.AdmittedKey)
 			if text != texts[node] {
 				texts[node], since[node] = text, time.Now()
 			}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // What the guard can't notice is left out, and docs/guarantees.md has it:
@@ -79,10 +79,10 @@ func (m *nemesis) injectDataLoss() string {
 		case 4:
 			n.DeleteAll()
 		case 5:
-			n.Delete(prefix + reserved.Admitted)
+			n.Delete(prefix + ids.AdmittedKey)
 		case 6:
 			if !m.run.plan.mixed { // what is lost with it is another MaxTTL
-				n.Delete(prefix + reserved.Layouts)
+				n.Delete(prefix + ids.LayoutsKey)
 			}
 		default:
 			n.TakeSnapshot()

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
 // nodeGroups are groups of nodes, by their numbers. nil stands for one group of all nodes.
@@ -199,6 +199,6 @@ func (r *run) firstLayout() clientLayout {
 // hasMarker reports whether the guard's key of a node rules out a first use: it is the name of a
 // memory, or a record by somebody who knows the node.
 func (r *run) hasMarker(node int) bool {
-	text, ok := r.server(node).Get(prefix + reserved.Admitted)
+	text, ok := r.server(node).Get(prefix + ids.AdmittedKey)
 	return ok && (r.allKnew.Load() || !strings.HasPrefix(text, "new:"))
 }

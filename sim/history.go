@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -145,7 +145,7 @@ func (h *history) checkSent(data []byte) {
 		}
 		keys, _ := strconv.Atoi(args[2])
 		for _, value := range memorynode.ExtendedValues(args[3:3+keys], args[3+keys:]) {
-			text, _ := token.Split(value)
+			text, _ := ids.SplitValue(value)
 			h.checkLateExtension(text)
 		}
 	}

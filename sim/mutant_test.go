@@ -30,7 +30,7 @@ var brokenRules = []mutant{
 	{
 		name: "token", rule: "2: a token is reused", mix: "blind", finds: "both hold", from: 21,
 		edit: edit{
-			"internal/token/token.go", "\tencoding.Encode(text[:], raw[:])\n",
+			"internal/ids/token.go", "\tencoding.Encode(text[:], raw[:])\n",
 			"\tif simrand.Mutant(\"token\") {\n\t\traw = " +
 				"[bits / 8]byte{simrand.StableID(s)}\n\t}\n" +
 				"\tencoding.Encode(text[:], raw[:])\n",
@@ -357,7 +357,7 @@ var brokenRules = []mutant{
 		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"internal/keyset/keyset.go",
+			"internal/ids/keyset.go",
 			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n",
 			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n\tif " +
 				"simrand.Mutant(\"range\") {\n\t\tlast = first\n\t}\n",
@@ -418,7 +418,7 @@ var brokenRules = []mutant{
 		name: "char", rule: "1: the value of a key does not say which node it is for",
 		mix: "aliased", finds: "nodes keep it as long",
 		edit: edit{
-			"internal/token/token.go", "byte { return alphabet[node] }\n",
+			"internal/ids/token.go", "byte { return alphabet[node] }\n",
 			"byte {\n\tif simrand.Mutant(\"char\") {\n\t\tnode = 0\n\t}\n" +
 				"\treturn alphabet[node]\n}\n",
 		},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
@@ -101,10 +101,10 @@ func (r *run) expectNoChange(who string, do func()) {
 // ownKeys returns the guard's keys. With layouts, which clients renew, it returns these too.
 func (r *run) ownKeys(layouts bool) (all []string) {
 	for i := range nodes {
-		text, _ := r.server(i).Get(prefix + reserved.Admitted)
+		text, _ := r.server(i).Get(prefix + ids.AdmittedKey)
 		all = append(all, text)
 		if layouts {
-			text, until := r.server(i).KeyUntil(prefix + reserved.Layouts)
+			text, until := r.server(i).KeyUntil(prefix + ids.LayoutsKey)
 			all = append(all, fmt.Sprint(text, until))
 		}
 	}

@@ -23,9 +23,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/reserved"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/sim/simrand"
 )
 
@@ -332,7 +331,7 @@ func (r *run) expectsClean() bool {
 func (r *run) expectNoKeys(when string) {
 	for _, n := range slices.Concat(r.nodes, r.twins) {
 		for _, key := range n.LiveKeys() {
-			if !strings.HasPrefix(key, prefix+reserved.Own) {
+			if !strings.HasPrefix(key, prefix+ids.Reserved) {
 				r.history.violation("node %d has %s %s", n.ID(), key, when)
 			}
 		}
@@ -365,7 +364,7 @@ func (r *run) checkQuorumBacks(h *hold) {
 		count := 0
 		if !h.layout.quorumBacks(key, r.addresses, func(node int) bool {
 			value, kept := r.nodes[node].KeyUntil(prefix + key)
-			of, _ := token.Split(value)
+			of, _ := ids.SplitValue(value)
 			keeps := of == h.lease.Token() && kept.After(until)
 			if keeps {
 				count++

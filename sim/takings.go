@@ -3,8 +3,8 @@ package sim
 import (
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 // takings holds which tokens the nodes took in a run. history.mu guards it.
@@ -55,7 +55,7 @@ func (h *history) release(key, value string, by *memorynode.Session) {
 // take records that a node took a value for a key, by a command that arrived on a session. It is a
 // violation if the client sent that behind the release, which is the last of a lease.
 func (h *history) take(key, value string, by *memorynode.Session) {
-	of, _ := token.Split(value)
+	of, _ := ids.SplitValue(value)
 	s, now := slot{key, of}, time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()

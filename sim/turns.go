@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/reserved"
 )
 
 // longestSurge is how long old connections may still lead to the former server while new ones lead
@@ -48,7 +48,7 @@ func (m *nemesis) changeServer(node int) (text string, ok bool) {
 	if !returns {
 		to.Replace(0)
 	}
-	before, _ := to.Get(prefix + reserved.Admitted)
+	before, _ := to.Get(prefix + ids.AdmittedKey)
 	surge := time.Duration(0)
 	if r.plan.suspendEvery == 0 && m.rng.IntN(2) == 0 {
 		surge = longestSurge
@@ -65,7 +65,7 @@ func (m *nemesis) changeServer(node int) (text string, ok bool) {
 		}
 	}
 	ok = r.await(func() bool {
-		text, _ := to.Get(prefix + reserved.Admitted)
+		text, _ := to.Get(prefix + ids.AdmittedKey)
 		return r.allMet(to) && text != before
 	})
 	return fmt.Sprint("turn of node ", node, " returns ", returns, " surge ", surge), ok

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // injectEarlyLoss takes the data from one node while several clients use the nodes for the first
@@ -99,6 +99,6 @@ func (r *run) awaitSoon(met func() bool) bool {
 
 // isNamed reports whether the guard's key of a node has the name of the server's memory.
 func (r *run) isNamed(node int) bool {
-	text, _ := r.server(node).Get(prefix + reserved.Admitted)
+	text, _ := r.server(node).Get(prefix + ids.AdmittedKey)
 	return text == r.server(node).RunID()
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 const (
@@ -132,7 +132,7 @@ func (p *nodeProbe) exchange(ctx context.Context, q query) (found string, char b
 		return "", 0, err
 	}
 	text, _ := value.(string)
-	has, char := token.Split(text)
+	has, char := ids.SplitValue(text)
 	switch ms, ok := left.(int64); {
 	case value == nil:
 		return "no key", 0, nil

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -24,7 +24,7 @@ var errFailed = errors.New("no lease")
 // options returns those of a waiting call, with the defaults of the root package.
 func options() *locker.Options {
 	return &locker.Options{
-		Kind: outcomes.Wait, TTL: ttl, MinDelay: 10 * time.Millisecond,
+		Kind: stats.Wait, TTL: ttl, MinDelay: 10 * time.Millisecond,
 		MaxDelay: 60 * time.Millisecond,
 	}
 }

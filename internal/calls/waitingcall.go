@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -171,7 +171,7 @@ func (s *waitingCall) owner(held []string, until time.Time, watched *multiplex.W
 	case time.Until(until) > 0:
 		return s.calls.locker.Owner()
 	case slices.Contains(held, s.watchedKey):
-		return token.Owner(watched.Token)
+		return ids.OwnerOf(watched.Token)
 	}
 	return ""
 }

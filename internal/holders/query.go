@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/internal/trip"
 )
 
@@ -109,7 +109,7 @@ func (q *Query) OnReply(i int, r resp.Reply) {
 	case command == commandTTL && r.Kind == resp.KindInteger:
 		a.TTL = r.Int
 	case command == commandToken && r.Kind == resp.KindString:
-		a.Token, a.Node = token.Split(string(r.Text))
+		a.Token, a.Node = ids.SplitValue(string(r.Text))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // How long an inspection takes.
@@ -184,9 +184,9 @@ func (all *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
 	defer v.end()
 	admission := ""
 	if all.cfg.Guarded {
-		admission = all.cfg.Prefix + reserved.Admitted
+		admission = all.cfg.Prefix + ids.AdmittedKey
 	}
-	if err := v.identify(all.cfg.Prefix + reserved.Layouts); err != nil {
+	if err := v.identify(all.cfg.Prefix + ids.LayoutsKey); err != nil {
 		f.CommandErrors = nil // they would be another user's
 		return err
 	}

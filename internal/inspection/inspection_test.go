@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
 )
@@ -84,7 +84,7 @@ func TestInspector_OnlyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{runID: "a"}
 		f := inspectServer(t, s, nil)
-		require.Equal(t, &Admission{"of app:" + reserved.Admitted, 1500 * time.Millisecond},
+		require.Equal(t, &Admission{"of app:" + ids.AdmittedKey, 1500 * time.Millisecond},
 			f.Admission)
 		require.Equal(t, map[string]bool{
 			"INFO": true, "CONFIG GET *appendfsync*": true, "CONFIG GET save": true,

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/rendezvous"
 )
 
 // Layout says which nodes a key belongs to: those of its group, and while the fleet moves, those of
@@ -152,7 +152,7 @@ func choose(key string, names []string) (best int) {
 	key = tag(key)
 	highest := uint64(0)
 	for i, name := range names {
-		if w := rendezvous.Weight(key, name); w > highest || i == 0 {
+		if w := ids.Weight(key, name); w > highest || i == 0 {
 			best, highest = i, w
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -18,7 +18,7 @@ import (
 // may delete and which newer commands there are, and lets the server report watched keys, if it
 // can. The key that it uses does not exist. rueidis does some of it again.
 func (l *Link) handshake(c *Conn) []resp.Step {
-	none := l.cfg.Prefix + reserved.Probe + rand.Text()
+	none := l.cfg.Prefix + ids.ProbeKey + rand.Text()
 	steps := l.logins.Handshake(endpoint.ForLocks)
 	steps = append(steps, permitted(none, l.cfg.Guard != guard.Off)...)
 	steps = append(steps, c.findCommands(none)...)

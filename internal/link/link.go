@@ -22,7 +22,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/reserved"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/redis/rueidis"
 )
@@ -103,7 +103,7 @@ func New(cfg Config) (*Link, error) {
 		cfg: cfg, connectDone: make(chan struct{}), disconnected: make(chan struct{}, 1),
 		woken: make(chan struct{}, 1), renewSoon: make(chan struct{}, 1),
 		disconnectAck: make(chan struct{}, 1),
-		probeKey:      cfg.Prefix + reserved.Probe + rand.Text(),
+		probeKey:      cfg.Prefix + ids.ProbeKey + rand.Text(),
 		logins:        endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
 		dialer:        endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
 	}
@@ -123,7 +123,7 @@ func New(cfg Config) (*Link, error) {
 // newLayouts returns what the client leaves and reads of layouts.
 func (l *Link) newLayouts() *fleet.Node {
 	c := fleet.NodeConfig{
-		Name: l.cfg.Endpoint.LayoutName(), Key: l.cfg.Prefix + reserved.Layouts,
+		Name: l.cfg.Endpoint.LayoutName(), Key: l.cfg.Prefix + ids.LayoutsKey,
 		Wait: l.cfg.MaxTTL, RenewSoon: l.RenewSoon,
 	}
 	if l.sentinels != nil {
@@ -150,7 +150,7 @@ func (l *Link) guardKey() string {
 	if l.cfg.Guard == guard.Off {
 		return ""
 	}
-	return l.cfg.Prefix + reserved.Admitted
+	return l.cfg.Prefix + ids.AdmittedKey
 }
 
 // Logins returns what the client authenticates with at the node, for further connections.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -86,7 +86,7 @@ func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease
 		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
 		return nil, f
 	}
-	k.Outcomes.Attempt(outcomes.Late, time.Since(a.of.Sent()))
+	k.Outcomes.Attempt(stats.Late, time.Since(a.of.Sent()))
 	passed := time.Since(a.of.Sent()) + k.Suspended() - a.suspended
 	return nil, &Failure{Votes: votes, Passed: passed, TTL: o.TTL}
 }

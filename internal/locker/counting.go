@@ -5,12 +5,12 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
 // Count counts a call that ended with f, and returns f. A call that was granted is counted already.
-func (k *Locker) Count(kind outcomes.Call, f *Failure) *Failure {
+func (k *Locker) Count(kind stats.Call, f *Failure) *Failure {
 	if f != nil {
 		k.Outcomes.CallFailed(kind, f.outcome(), 1)
 	}
@@ -23,38 +23,38 @@ func (k *Locker) countGranted(o *Options, began, sent time.Time) {
 		k.Outcomes.CallGranted(o.Kind, began.Sub(sent))
 		return
 	}
-	k.Outcomes.Attempt(outcomes.Granted, began.Sub(sent))
+	k.Outcomes.Attempt(stats.Granted, began.Sub(sent))
 	k.Outcomes.CallGranted(o.Kind, began.Sub(o.Start))
 }
 
 // countEnd counts a lease that is over.
 func (k *Locker) countEnd(end error, held time.Duration) {
-	o := outcomes.Expired
+	o := stats.Expired
 	switch {
 	case end == lease.ErrReleased:
-		o = outcomes.Released
+		o = stats.Released
 	case end == lease.ErrKept:
-		o = outcomes.Kept
+		o = stats.Kept
 	case end == lease.ErrClosed:
-		o = outcomes.Closed
+		o = stats.Closed
 	case errors.Is(end, lease.ErrLost):
-		o = outcomes.Lost
+		o = stats.Lost
 	}
 	k.Outcomes.Ended(o, held)
 }
 
 // confirmation returns the outcome of an extension or a release.
-func confirmation(err error) outcomes.Outcome {
+func confirmation(err error) stats.Outcome {
 	switch {
 	case err == nil:
-		return outcomes.Confirmed
+		return stats.Confirmed
 	case errors.Is(err, lease.ErrLost):
-		return outcomes.Lost
+		return stats.Lost
 	case errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrReleased) ||
 		errors.Is(err, lease.ErrClosed):
-		return outcomes.AlreadyEnded
+		return stats.AlreadyEnded
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return outcomes.Canceled
+		return stats.Canceled
 	}
-	return outcomes.NoQuorum
+	return stats.NoQuorum
 }

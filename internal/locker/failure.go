@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -111,18 +111,18 @@ func (f *Failure) AfterWaiting(keys []string, since time.Time) *Failure {
 }
 
 // outcome returns how a call or an attempt ended; nil: it was granted.
-func (f *Failure) outcome() outcomes.Outcome {
+func (f *Failure) outcome() stats.Outcome {
 	switch {
 	case f == nil:
-		return outcomes.Granted
+		return stats.Granted
 	case f.has(lease.ErrClosed):
-		return outcomes.Closed
+		return stats.Closed
 	case f.has(context.Canceled) || f.has(context.DeadlineExceeded):
-		return outcomes.Canceled
+		return stats.Canceled
 	case f.has(batch.ErrOverloaded):
-		return outcomes.Overloaded
+		return stats.Overloaded
 	case f.IsHeld():
-		return outcomes.Held
+		return stats.Held
 	}
-	return outcomes.NoQuorum
+	return stats.NoQuorum
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -27,22 +27,22 @@ func TestFailure_CountsAsWhatExplainsItBest(t *testing.T) {
 	cut := multiplex.Outcome{Result: multiplex.Held, Ended: context.DeadlineExceeded}
 	for _, c := range []struct {
 		failure *Failure
-		want    outcomes.Outcome
+		want    stats.Outcome
 	}{
-		{nil, outcomes.Granted},
-		{&Failure{Votes: held}, outcomes.Held},
-		{&Failure{Votes: held, Closing: true}, outcomes.Closed},
-		{&Failure{Votes: cut}, outcomes.Canceled},
-		{&Failure{Votes: cut, Closing: true}, outcomes.Closed},
-		{&Failure{Votes: held, End: context.Canceled}, outcomes.Canceled},
-		{&Failure{Votes: held, End: lease.ErrClosed}, outcomes.Closed},
-		{&Failure{Votes: none(errors.New("OOM"))}, outcomes.NoQuorum},
-		{&Failure{Votes: none(errors.New("OOM"), batch.ErrOverloaded)}, outcomes.Overloaded},
-		{&Failure{Votes: none(batch.ErrOverloaded, context.Canceled)}, outcomes.Canceled},
-		{&Failure{Votes: multiplex.Outcome{Result: multiplex.Won}}, outcomes.NoQuorum},
-		{&Failure{End: context.Canceled}, outcomes.Canceled},
-		{&Failure{End: lease.ErrClosed}, outcomes.Closed},
-		{Overloaded(), outcomes.Overloaded},
+		{nil, stats.Granted},
+		{&Failure{Votes: held}, stats.Held},
+		{&Failure{Votes: held, Closing: true}, stats.Closed},
+		{&Failure{Votes: cut}, stats.Canceled},
+		{&Failure{Votes: cut, Closing: true}, stats.Closed},
+		{&Failure{Votes: held, End: context.Canceled}, stats.Canceled},
+		{&Failure{Votes: held, End: lease.ErrClosed}, stats.Closed},
+		{&Failure{Votes: none(errors.New("OOM"))}, stats.NoQuorum},
+		{&Failure{Votes: none(errors.New("OOM"), batch.ErrOverloaded)}, stats.Overloaded},
+		{&Failure{Votes: none(batch.ErrOverloaded, context.Canceled)}, stats.Canceled},
+		{&Failure{Votes: multiplex.Outcome{Result: multiplex.Won}}, stats.NoQuorum},
+		{&Failure{End: context.Canceled}, stats.Canceled},
+		{&Failure{End: lease.ErrClosed}, stats.Closed},
+		{Overloaded(), stats.Overloaded},
 	} {
 		require.Equal(t, c.want, c.failure.outcome(), "%+v", c.failure)
 	}

@@ -13,11 +13,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/fenceclock"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/internal/token"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -44,19 +43,19 @@ type Config struct {
 
 // Locker takes leases on the nodes of one client. All methods are safe for concurrent use.
 type Locker struct {
-	Mux    *parts.Mux        // set once
-	Fences *fenceclock.Clock // set before the first attempt
+	Mux    *parts.Mux      // set once
+	Fences *ids.FenceClock // set before the first attempt
 	// Queue has the calls of this process that wait for keys, and the leases of calls that waited.
 	// Each of its callers is a NextCall.
 	Queue    keyqueue.Queue
-	Outcomes outcomes.Counters
+	Outcomes stats.Counters
 
 	cfg         Config           // set once
 	tokenSuffix string           // of each token; set once
 	groups      []group          // as those of Mux; set once
 	managers    []*lease.Manager // all; set once
 	ofSeveral   *lease.Manager   // of leases of several parts; set once
-	tokens      token.Source
+	tokens      ids.Tokens
 	handovers   atomic.Uint64
 	changed     broadcast // of the nodes, so that a quorum can be reached
 
@@ -74,8 +73,8 @@ const closingBit = 1 << 62
 // about the nodes, and names them.
 func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
 	k := &Locker{cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{})}
-	k.tokenSuffix = token.Suffix(cfg.Owner)
-	k.Fences = fenceclock.New(time.Now, cfg.MaxTTL, multiplex.MaxFence)
+	k.tokenSuffix = ids.OwnerSuffix(cfg.Owner)
+	k.Fences = ids.NewFenceClock(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	k.newGroups(nodes.Groups())
 	var err error
 	k.Mux, err = parts.New(nodes, of, k.quorumReachable)

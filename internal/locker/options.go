@@ -4,12 +4,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // Options are the options of one call, with the defaults.
 type Options struct {
-	Kind outcomes.Call
+	Kind stats.Call
 	// Start is when the call began, if it may wait; zero for a call that begins with its only
 	// attempt.
 	Start              time.Time

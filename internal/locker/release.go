@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/outcomes"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 )
 
@@ -70,7 +70,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		next = k.successor(l)
 	}
 	if next != nil && l.handOff(next) {
-		k.Outcomes.Released(outcomes.HandedOver)
+		k.Outcomes.Released(stats.HandedOver)
 		return startedRelease{}, nil
 	}
 	end := l.term.End(lease.ErrReleased)
@@ -78,9 +78,9 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		if next != nil {
 			next.Begin(nil)
 		}
-		unsent := outcomes.HandedOver
+		unsent := stats.HandedOver
 		if end == lease.ErrKept {
-			unsent = outcomes.AlreadyEnded
+			unsent = stats.AlreadyEnded
 		}
 		k.Outcomes.Released(unsent)
 		return startedRelease{}, nil
@@ -90,7 +90,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		k.passOn(l, next) // behind the release, so that both go in one flush
 	}
 	if !errors.Is(end, lease.ErrReleased) {
-		k.Outcomes.Released(outcomes.AlreadyEnded)
+		k.Outcomes.Released(stats.AlreadyEnded)
 		return startedRelease{}, end
 	}
 	return r, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -30,7 +30,7 @@ func (o *fake) MayChange(int) bool                    { return o.mayChange }
 
 // wanting returns an operation for these keys.
 func wanting(k Kind, ttl time.Duration, keys ...string) *fake {
-	set := new(keyset.Keys)
+	set := new(ids.Keys)
 	set.Init("", keys, "t"+keys[0], "")
 	o := &fake{op: Op{Keys: set, Kind: k, Sent: time.Now()}}
 	if k != Release {

@@ -5,16 +5,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/histogram"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // Stats are counts about one node since New. lockpipe.NodeStats has the same fields, and says what
 // they mean.
 type Stats struct {
 	Flushes, Operations   uint64
-	Latency               histogram.Snapshot
+	Latency               stats.Snapshot
 	Failures              Failures
 	Connects, Disconnects uint64
 }
@@ -51,7 +51,7 @@ const (
 // metrics count what one node does: for each flush and for each failure, never for each operation.
 type metrics struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
-	flushLatency          histogram.Histogram
+	flushLatency          stats.Histogram
 	failures              [failureCount]atomic.Uint64
 	connects, disconnects atomic.Uint64
 }

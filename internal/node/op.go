@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyset"
+	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // Kind is what an operation wants of a node.
@@ -20,7 +20,7 @@ const (
 // Op is the part of an operation that is the same for all nodes. Its owner sets it before a node
 // has it.
 type Op struct {
-	Keys *keyset.Keys
+	Keys *ids.Keys
 	// TTL is in milliseconds. It is empty for a release.
 	TTL string
 	// Sent is when the operation began: before the first byte to any node.

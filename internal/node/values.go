@@ -1,8 +1,8 @@
 package node
 
 import (
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 // The value of a key is the token and the character of the node. Commands are encoded once for all
@@ -29,7 +29,7 @@ func (e *Encoding) value(token string) {
 
 // appendTo appends the commands as the node with this index is sent them.
 func (e *Encoding) appendTo(dst []byte, node int) []byte {
-	begin, char := len(dst), token.NodeChar(node)
+	begin, char := len(dst), ids.NodeChar(node)
 	dst = append(dst, e.bytes...)
 	for _, at := range e.places {
 		dst[begin+at] = char

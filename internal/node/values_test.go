@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
-	"github.com/lockpipe/lockpipe/internal/token"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -70,7 +70,7 @@ func TestValues_HaveTheCharacterOfTheNode(t *testing.T) {
 		resptest.Strings("MSETEX", "2", "f", "tf5", "g", "tf5", "NX", "PX", minute)
 	n := newNode()
 	const node = 57
-	require.Equal(t, byte('5'), token.NodeChar(node))
+	require.Equal(t, byte('5'), ids.NodeChar(node))
 	require.Equal(t, old+shared, encoded(n, 0, node, valued()...))
 	require.Equal(t, newer+shared, encoded(n, newest, node, valued()...))
 }

@@ -10,8 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/token"
 )
 
 const (
@@ -72,7 +72,7 @@ func (n *node) free(key string) {
 func (n *node) keeps(prefix string, l *lockpipe.Lease) bool {
 	return !n.failing.Load() && slices.ContainsFunc(l.Keys(), func(key string) bool {
 		value, _ := n.Get(prefix + key)
-		has, _ := token.Split(value)
+		has, _ := ids.SplitValue(value)
 		return has == l.Token()
 	})
 }

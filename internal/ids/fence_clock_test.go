@@ -1,4 +1,4 @@
-package fenceclock
+package ids
 
 import (
 	"testing"
@@ -16,12 +16,12 @@ const (
 
 // newClock returns a clock whose wall clock is *wall, of a client whose reserved numbers may lead
 // by so much.
-func newClock(wall *time.Time, lead time.Duration) *Clock {
-	return New(func() time.Time { return *wall }, leadFraction*lead, highest)
+func newClock(wall *time.Time, lead time.Duration) *FenceClock {
+	return NewFenceClock(func() time.Time { return *wall }, leadFraction*lead, highest)
 }
 
 // requireNumbers checks what the clock proposes next.
-func requireNumbers(t *testing.T, c *Clock, floor, most, wantFirst, wantLast int64) {
+func requireNumbers(t *testing.T, c *FenceClock, floor, most, wantFirst, wantLast int64) {
 	t.Helper()
 	first, last := c.Reserve(floor, most)
 	require.Equal(t, []int64{wantFirst, wantLast}, []int64{first, last})
@@ -108,7 +108,7 @@ func TestClock_LeadsByAMinuteAtMost(t *testing.T) {
 		time.Second:      250 * time.Millisecond,
 		200 * time.Hour:  time.Minute,
 	} {
-		require.Equal(t, lead.Microseconds(), New(time.Now, maxTTL, highest).maxLead)
+		require.Equal(t, lead.Microseconds(), NewFenceClock(time.Now, maxTTL, highest).maxLead)
 	}
 }
 

@@ -1,4 +1,4 @@
-package fenceclock
+package ids
 
 import (
 	"sync/atomic"
@@ -15,26 +15,26 @@ const (
 	maxFollow = 10 * time.Minute
 )
 
-// Clock is the hybrid logical clock of one client. All methods are safe for concurrent use, and
-// none of them blocks.
-type Clock struct {
+// FenceClock is the hybrid logical clock of one client. All methods are safe for concurrent use,
+// and none of them blocks.
+type FenceClock struct {
 	now     func() time.Time // set once
 	maxLead int64            // microseconds; set once
 	highest int64            // the highest number there may be; set once
 	last    atomic.Int64     // the highest number that all further proposals must be above
 }
 
-// New returns a clock that follows the wall clock now. maxTTL is the longest TTL that any client of
-// the same nodes uses. highest is the highest fence there may be.
-func New(now func() time.Time, maxTTL time.Duration, highest int64) *Clock {
+// NewFenceClock returns a clock that follows the wall clock now. maxTTL is the longest TTL that any
+// client of the same nodes uses. highest is the highest fence there may be.
+func NewFenceClock(now func() time.Time, maxTTL time.Duration, highest int64) *FenceClock {
 	lead := min(maxTTL/leadFraction, maxLead)
-	return &Clock{now: now, maxLead: lead.Microseconds(), highest: highest}
+	return &FenceClock{now: now, maxLead: lead.Microseconds(), highest: highest}
 }
 
 // Reserve returns the numbers from first to last for one lease: at least one, and at most so many.
 // They are above floor and above all numbers before them, but for what a call saw far ahead of the
 // wall clock.
-func (c *Clock) Reserve(floor, most int64) (first, last int64) {
+func (c *FenceClock) Reserve(floor, most int64) (first, last int64) {
 	for {
 		before, now := c.last.Load(), c.now().UnixMicro()
 		furthest := now + maxFollow.Microseconds()

@@ -1,4 +1,4 @@
-package reserved
+package ids
 
 import (
 	"strings"
@@ -10,14 +10,14 @@ import (
 // The goal: a name of a client is found in Prefix+key exactly where it is there, wherever the
 // Prefix ends. Searching the whole text is the plain version.
 func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
-	for _, name := range all {
-		require.True(t, strings.HasPrefix(name, Own))
+	for _, name := range reservedNames {
+		require.True(t, strings.HasPrefix(name, Reserved))
 	}
-	for _, used := range []string{Admitted, Probe, Fence, Layouts} {
-		require.Contains(t, all, used)
+	for _, used := range []string{AdmittedKey, ProbeKey, FenceKey, LayoutsKey} {
+		require.Contains(t, reservedNames, used)
 	}
 	plainly := func(full string) bool {
-		for _, name := range all {
+		for _, name := range reservedNames {
 			if strings.Contains(full, name) {
 				return true
 			}
@@ -25,7 +25,8 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 		return false
 	}
 	var texts []string
-	for _, name := range append([]string{"lockpipe:", "lockpipe:x", "sku:42"}, all[:]...) {
+	parts := append([]string{"lockpipe:", "lockpipe:x", "sku:42"}, reservedNames[:]...)
+	for _, name := range parts {
 		upper, cut := strings.ToUpper(name), name[:len(name)-1]
 		for _, text := range []string{"", "sku", name[1:], cut, upper, "lockpipe:"} {
 			texts = append(texts, text+name, name+text, text+"a"+name+"b"+text, text+"pipe:fence:")
@@ -36,9 +37,9 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 		for i := range len(text) + 1 {
 			prefix, key := text[:i], text[i:]
 			if plainly(prefix) {
-				continue // New refuses it
+				continue // NewReservedNames refuses it
 			}
-			names := New(prefix)
+			names := NewReservedNames(prefix)
 			name := names.In(key)
 			require.Equal(t, plainly(text), name != "", "%q %q", prefix, key)
 			require.Contains(t, text, name)
@@ -54,7 +55,7 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 
 // The goal: a search for reserved names makes no garbage.
 func TestReserved_AllocatesNothing(t *testing.T) {
-	names := New("lock")
+	names := NewReservedNames("lock")
 	const runs = 20_000 // what other tests leave running allocates too, but not once a run
 	require.Zero(t, testing.AllocsPerRun(runs, func() {
 		for _, key := range []string{"sku:42", "pipe:fence:sku", "lockpipe:admitted"} {
@@ -64,7 +65,7 @@ func TestReserved_AllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkReserved(b *testing.B) {
-	names := New("app:")
+	names := NewReservedNames("app:")
 	for b.Loop() {
 		_ = names.In("inventory:sku:0000042")
 	}

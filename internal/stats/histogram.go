@@ -1,9 +1,6 @@
-// Package histogram counts durations in a few fixed buckets. The bucket bounds are the same for
-// all histograms, so snapshots can be added and subtracted.
-//
-// Observe costs two atomic additions and never waits, so the client calls it for each lock and each
-// flush. That is why the buckets are few, and why a snapshot is not taken at one moment.
-package histogram
+// Package stats counts how calls and leases end, and how long things take. Each lock touches the
+// counters a few times, so they are atomics only, and what they show is not of one moment.
+package stats
 
 import (
 	"iter"
@@ -22,8 +19,9 @@ var bounds = [...]time.Duration{
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second,
 }
 
-// Histogram counts durations. The zero value is ready. All methods are safe for concurrent use, and
-// none of them blocks.
+// Histogram counts durations in a few fixed buckets. The bucket bounds are the same for all, so
+// snapshots can be added and subtracted. The zero value is ready. All methods are safe for
+// concurrent use, and none of them blocks.
 type Histogram struct {
 	// Next to the buckets that are used most, so that they share a line of the processors' caches.
 	sum     atomic.Int64

@@ -1,4 +1,4 @@
-package token
+package ids
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 // if the lock is released. The name of a host on Linux, 64 bytes at most, and a process id fit.
 const MaxOwner = 80
 
-// Flaw returns what is wrong with an owner that is not empty; "" if nothing is. Each byte is a
+// OwnerFlaw returns what is wrong with an owner that is not empty; "" if nothing is. Each byte is a
 // visible character of ASCII. So an owner fits into any log line, and is one word there.
-func Flaw(owner string) string {
+func OwnerFlaw(owner string) string {
 	if len(owner) > MaxOwner {
 		return "is longer than " + strconv.Itoa(MaxOwner) + " bytes"
 	}
@@ -35,7 +35,7 @@ func ThisProcess() string {
 
 func ofProcess(host string, pid int) string {
 	id := ":" + strconv.Itoa(pid)
-	if host == "" || Flaw(host+id) != "" {
+	if host == "" || OwnerFlaw(host+id) != "" {
 		return "?" + id
 	}
 	return host + id

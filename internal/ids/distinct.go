@@ -1,4 +1,4 @@
-package keyset
+package ids
 
 // Distinct returns keys without repetitions, in order. It returns keys itself if there are none.
 func Distinct(keys []string) []string {

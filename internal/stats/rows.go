@@ -1,6 +1,4 @@
-package outcomes
-
-import "github.com/lockpipe/lockpipe/internal/histogram"
+package stats
 
 // Row is how often one thing had one outcome.
 type Row struct {
@@ -10,7 +8,7 @@ type Row struct {
 	Count   uint64
 	// Of a call its time until the grant, of an attempt the time that it took, of a lease the time
 	// for which it was held. Calls that failed, extensions and releases have none.
-	Durations histogram.Snapshot
+	Durations Snapshot
 }
 
 // Rows returns what was counted, also each outcome that has not occurred.
@@ -42,13 +40,13 @@ func (c *Counters) Rows() []Row {
 }
 
 // timed returns a row of which each count has a duration.
-func timed(what string, o Outcome, took histogram.Snapshot) Row {
+func timed(what string, o Outcome, took Snapshot) Row {
 	return Row{What: what, Outcome: o, Count: took.Total(), Durations: took}
 }
 
 // attemptsOf returns the attempts with an outcome. A Try or an Each call makes one attempt, which
 // is not counted twice, to spare the usual call a part of its cost.
-func (c *Counters) attemptsOf(o Outcome) histogram.Snapshot {
+func (c *Counters) attemptsOf(o Outcome) Snapshot {
 	s := c.attempts[o].Snapshot()
 	if o == Granted {
 		s = s.Add(c.grants[Try].Snapshot()).Add(c.grants[Each].Snapshot())

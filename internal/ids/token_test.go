@@ -1,4 +1,4 @@
-package token
+package ids
 
 import (
 	"crypto/rand"
@@ -11,34 +11,34 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func made(s *Source, owner string) string {
+func made(s *Tokens, owner string) string {
 	random := s.Next()
-	return string(random[:]) + Suffix(owner)
+	return string(random[:]) + OwnerSuffix(owner)
 }
 
 // The goal: a token is 160 bits that differ each time, and its owner can be read.
 func TestToken_HasItsOwner(t *testing.T) {
-	var s Source
+	var s Tokens
 	form := regexp.MustCompile(`^[A-Za-z0-9_-]{27}@`)
 	seen := map[string]bool{}
 	for _, owner := range []string{"web-3:4711", "a", "@", "a@b@c", strings.Repeat("x", MaxOwner)} {
 		for range 100 {
 			token := made(&s, owner)
-			require.Equal(t, owner, Owner(token))
+			require.Equal(t, owner, OwnerOf(token))
 			require.Regexp(t, form, token)
-			require.LessOrEqual(t, len(token), Random+len(separator)+MaxOwner)
-			require.False(t, seen[token[:Random]])
-			seen[token[:Random]] = true
+			require.LessOrEqual(t, len(token), RandomLength+len(separator)+MaxOwner)
+			require.False(t, seen[token[:RandomLength]])
+			seen[token[:RandomLength]] = true
 		}
 	}
 }
 
 // The goal: without an owner a token is its random part.
 func TestToken_WithoutAnOwner(t *testing.T) {
-	var s Source
+	var s Tokens
 	token := made(&s, "")
-	require.Len(t, token, Random)
-	require.Empty(t, Owner(token))
+	require.Len(t, token, RandomLength)
+	require.Empty(t, OwnerOf(token))
 }
 
 // The goal: the tokens of other clients yield no owner, nor do values that are no tokens.
@@ -58,11 +58,11 @@ func TestToken_OfOthersHasNoOwner(t *testing.T) {
 			base64.RawURLEncoding.EncodeToString(random(40)),
 			string(random(60)),
 		} {
-			require.Empty(t, Owner(foreign), "%q", foreign)
+			require.Empty(t, OwnerOf(foreign), "%q", foreign)
 		}
 	}
 	const own = "0sB2c5mXc0JkSmqjHqTAfGTxDYo"
-	require.Equal(t, "a", Owner(own+"@a"))
+	require.Equal(t, "a", OwnerOf(own+"@a"))
 	for _, value := range []string{
 		"", own, own + "@", own + "a", own + ":a", own[1:] + "@a", own + "x@a",
 		own[:26] + "p@a", // bits that no encoding sets
@@ -70,14 +70,14 @@ func TestToken_OfOthersHasNoOwner(t *testing.T) {
 		own + "@a b", own + "@a\n", own + "@\x7f", own + "@é",
 		own + "@" + strings.Repeat("x", MaxOwner+1),
 	} {
-		require.Empty(t, Owner(value), "%q", value)
+		require.Empty(t, OwnerOf(value), "%q", value)
 	}
 }
 
 // The goal: the default names the host and the process, whatever the name of the host is.
 func TestOwner_OfThisProcess(t *testing.T) {
 	require.Regexp(t, `^[!-~]+:\d+$`, ThisProcess())
-	require.Empty(t, Flaw(ThisProcess()))
+	require.Empty(t, OwnerFlaw(ThisProcess()))
 	require.Equal(t, "web-3:4711", ofProcess("web-3", 4711))
 	longest := strings.Repeat("h", 64)
 	require.Equal(t, longest+":4194304", ofProcess(longest, 1<<22))
@@ -97,13 +97,13 @@ func TestOwner_Flaws(t *testing.T) {
 		"é":                             "no ASCII letter",
 		"\xff":                          "no ASCII letter",
 	} {
-		require.Contains(t, Flaw(owner), says, "%q", owner)
+		require.Contains(t, OwnerFlaw(owner), says, "%q", owner)
 	}
 }
 
 // The goal: no token costs an allocation of its own.
 func TestSource_AllocatesNothing(t *testing.T) {
-	var s Source
+	var s Tokens
 	s.Next()
 	require.Less(t, testing.AllocsPerRun(1000, func() { _ = s.Next() }), 1.0)
 }
@@ -111,7 +111,7 @@ func TestSource_AllocatesNothing(t *testing.T) {
 // The goal: a value is divided into the token, with or without an owner, and the character of the
 // node, and each of 64 nodes has another one, which is never '='.
 func TestSplit_DividesWhatTokensAndNodesMake(t *testing.T) {
-	var s Source
+	var s Tokens
 	seen := map[byte]bool{}
 	for node := range 64 {
 		char := NodeChar(node)
@@ -120,10 +120,10 @@ func TestSplit_DividesWhatTokensAndNodesMake(t *testing.T) {
 		seen[char] = true
 		for _, owner := range []string{"", "a", "@", "a@b", "web-3:4711"} {
 			want := made(&s, owner)
-			token, found := Split(want + string(char))
+			token, found := SplitValue(want + string(char))
 			require.Equal(t, want, token)
 			require.Equal(t, char, found)
-			require.Equal(t, owner, Owner(token))
+			require.Equal(t, owner, OwnerOf(token))
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestSplit_KeepsOthersWhole(t *testing.T) {
 		"d7a7c1a0-6d0b-4f0b-9c0d-0123456789ab", strings.Repeat("x", 256),
 		own + "@" + strings.Repeat("x", MaxOwner+1) + "A",
 	} {
-		token, node := Split(value)
+		token, node := SplitValue(value)
 		require.Equal(t, value, token)
 		require.Zero(t, node, "%q", value)
 	}

@@ -1,11 +1,14 @@
-// Package fenceclock is a hybrid logical clock that proposes fences.
+// Package ids has what names a lease and its keys: which keys a claim wants, its token, its fence,
+// and the names of keys that are no locks.
 //
-// A fence is a number of a lease with WithFencing. It is above the fences of all earlier leases on
-// each of the lease's keys. The clock only proposes numbers: microseconds of the wall clock,
-// always above what it proposed before. A node grants a proposal only if it is above the fence key
-// of each lock key, and writes it there in the same script. So the nodes keep the order, and the
-// clock only makes the first proposal a good one. While the clients' clocks agree, that costs no
-// round trip.
+// # Fences
+//
+// FenceClock is a hybrid logical clock that proposes fences. A fence is a number of a lease with
+// WithFencing. It is above the fences of all earlier leases on each of the lease's keys. The clock
+// only proposes numbers: microseconds of the wall clock, always above what it proposed before. A
+// node grants a proposal only if it is above the fence key of each lock key, and writes it there
+// in the same script. So the nodes keep the order, and the clock only makes the first proposal a
+// good one. While the clients' clocks agree, that costs no round trip.
 //
 // # Why a later lease has the higher fence
 //
@@ -60,4 +63,4 @@
 // second the clock runs ahead of the wall clock.
 //
 // docs/fencing.md is the user's view. docs/guarantees.md lists what fences depend on.
-package fenceclock
+package ids

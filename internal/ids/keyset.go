@@ -1,11 +1,9 @@
-// Package keyset holds what nodes are asked for: the keys of one claim, their token, and its fence.
-package keyset
+package ids
 
 import (
 	"strconv"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/reserved"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -106,7 +104,7 @@ func (k *Keys) SetFence(before time.Time, first, last int64) {
 		f.FenceKeys = make([]string, k.Len())
 	}
 	for i, key := range k.All() {
-		f.FenceKeys[i] = key[:k.prefix] + reserved.Fence + key[k.prefix:]
+		f.FenceKeys[i] = key[:k.prefix] + FenceKey + key[k.prefix:]
 	}
 }
 

@@ -1,14 +1,8 @@
-// Package outcomes counts how calls, attempts, leases, extensions and releases end.
-//
-// Each lock touches the counters a few times, so they are atomics only. What follows from other
-// counts is not counted: a call that makes just one attempt counts as a call.
-package outcomes
+package stats
 
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/histogram"
 )
 
 // Call is a kind of acquiring calls, which are counted together.
@@ -68,13 +62,14 @@ var (
 	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, AlreadyEnded}
 )
 
-// Counters counts what the calls of a client come to. The zero value is ready. All methods are safe
-// for concurrent use, and none of them blocks.
+// Counters counts how calls, attempts, leases, extensions and releases of a client end. What
+// follows from other counts is not counted: a call that makes just one attempt counts as a call.
+// The zero value is ready. All methods are safe for concurrent use, and none of them blocks.
 type Counters struct {
-	attempts   [Closed + 1]histogram.Histogram
-	grants     [len(kinds)]histogram.Histogram
+	attempts   [Closed + 1]Histogram
+	grants     [len(kinds)]Histogram
 	failures   [len(kinds)][Invalid + 1]atomic.Uint64 // calls
-	holds      [Kept + 1]histogram.Histogram
+	holds      [Kept + 1]Histogram
 	extensions [AlreadyEnded + 1]atomic.Uint64
 	releases   [AlreadyEnded + 1]atomic.Uint64
 }

@@ -1,0 +1,75 @@
+package ids
+
+import "strings"
+
+// Reserved is the beginning, behind a Prefix, of the names that clients use for keys that are no
+// lock.
+const Reserved = "lockpipe:"
+
+// These names, behind a Prefix, are all that clients use for keys that are no lock.
+const (
+	// AdmittedKey is the restart guard's key. It says that the server votes, or that it waits: see
+	// package guard.
+	AdmittedKey = Reserved + "admitted"
+	// ProbeKey, in front of random characters, is a key that is not there. With it the
+	// handshake finds out what the user may do. The key is there for a moment when the client
+	// probes a node.
+	ProbeKey = Reserved + "none:"
+	// FenceKey, in front of a key, is its fence key. That has the highest fence of the key.
+	FenceKey = Reserved + "fence:"
+	// LayoutsKey has the layouts that clients use: see script.Layouts.
+	LayoutsKey = Reserved + "layouts"
+)
+
+var reservedNames = [...]string{AdmittedKey, ProbeKey, FenceKey, LayoutsKey}
+
+// ReservedNames finds these names in the full names of locks. A client with another Prefix may use
+// such a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".
+type ReservedNames struct {
+	begun []begunName // the names that begin in the Prefix and end behind it; usually none
+}
+
+// begunName is a name of which the Prefix has the beginning.
+type begunName struct{ name, rest string }
+
+// NewReservedNames returns the ReservedNames for keys behind prefix.
+func NewReservedNames(prefix string) ReservedNames {
+	var r ReservedNames
+	for _, name := range reservedNames {
+		for i := 1; i < len(name); i++ {
+			if strings.HasSuffix(prefix, name[:i]) {
+				r.begun = append(r.begun, begunName{name, name[i:]})
+			}
+		}
+	}
+	return r
+}
+
+// PrefixFlaw returns what is wrong with a Prefix, and what to do; "" if nothing is.
+func PrefixFlaw(prefix string) string {
+	if strings.HasPrefix(prefix, Reserved) {
+		return `"` + Reserved + `" is the Client's own: give one that begins otherwise`
+	}
+	if name := new(ReservedNames).In(prefix); name != "" {
+		return `clients keep "` + name + `" for themselves: give one without it`
+	}
+	return ""
+}
+
+// In returns a reserved name that Prefix and key have together, and the Prefix alone does not have.
+// It returns "" if there is none.
+func (r *ReservedNames) In(key string) string {
+	if strings.Contains(key, Reserved) {
+		for _, name := range reservedNames {
+			if strings.Contains(key, name) {
+				return name
+			}
+		}
+	}
+	for _, b := range r.begun {
+		if strings.HasPrefix(key, b.rest) {
+			return b.name
+		}
+	}
+	return ""
+}
