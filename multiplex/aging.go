@@ -93,8 +93,8 @@ func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
 		i := rest.Lowest()
 		n := m.nodes[i]
-		owes, connected := n.OwesFor(), n.Link.State().IsConnected()
-		if !connected {
+		owes, reads := n.OwesFor(), n.Link.State().IsConnected() && m.begun.Load()
+		if !reads {
 			owes = old
 		}
 		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.SlowTrip()))

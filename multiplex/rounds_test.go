@@ -476,3 +476,25 @@ func TestRounds_AWaitEndsWithARoundThatIsEmptied(t *testing.T) {
 		nothingLeft(t, m, stores)
 	})
 }
+
+// The goal: rounds that a node may not read, because no quorum was connected yet, do not stay for
+// it, and nobody waits for them.
+func TestRounds_NoneWaitsForTheFirstQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, stores, stop := simulatedConnectors(2, 1, 0)
+		defer stop()
+		m.begun.Store(false)
+		m.nodes[1].Link.SetState(NodeQuarantined, errBroken)
+		m.nodes[0].Link.SetState(NodeConnecting, nil)
+		m.nodes[0].Link.SetState(NodeUp, nil)
+		for i := range 3 {
+			c := claim(fmt.Sprint("k", i), "t")
+			require.ErrorIs(t, wait(m.Acquire(c, time.Minute, 1), t.Context()), ErrNoQuorum)
+			require.Zero(t, unsettled(c))
+		}
+		time.Sleep(2 * m.cfg.NodeTimeout)
+		require.Zero(t, m.log.Waiting(0))
+		endLogs(m)
+		require.Empty(t, stores[0].left())
+	})
+}
