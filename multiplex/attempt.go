@@ -174,10 +174,11 @@ func (a *Attempt) countRound() {
 	s := &a.place.Round.State
 	// Before the recorded ones: these come first where both are set.
 	answered, missed := quorum.Nodes(s.answered.Load()), quorum.Nodes(s.missed.Load())
-	recorded := a.granted | a.refused | a.unknown | a.neverHeld
+	recorded := a.granted | a.refused | a.neverHeld
 	if !a.recorded {
-		a.granted |= answered & a.asked &^ recorded
+		a.granted |= answered & a.asked &^ (recorded | a.unknown)
 	}
+	// A node that was not sent the round has nothing, also if its vote was unknown before.
 	if missed = missed & a.asked &^ recorded; missed != 0 && a.op.Kind != node.Release {
 		a.claim.undo(a, missed)
 		a.unknown |= missed
