@@ -44,16 +44,16 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 		never := attempt(node.Release, time.Second)
 		never.claim.acquired = 0
 		for _, a := range append(stale, wanted...) {
-			require.NoError(t, (*operation)(a).Skip(0, time.Now()))
+			require.NoError(t, (*operation)(a).Skip(0, false, time.Now()))
 		}
-		require.Equal(t, node.ErrNotNeeded, (*operation)(never).Skip(0, time.Now()))
+		require.Equal(t, node.ErrNotNeeded, (*operation)(never).Skip(0, false, time.Now()))
 		time.Sleep(time.Second + time.Millisecond)
 		synctest.Wait()
 		for _, a := range stale {
-			require.Equal(t, node.ErrQueuedTooLong, (*operation)(a).Skip(0, time.Now()))
+			require.Equal(t, node.ErrQueuedTooLong, (*operation)(a).Skip(0, false, time.Now()))
 		}
 		for _, a := range wanted {
-			require.NoError(t, (*operation)(a).Skip(0, time.Now()))
+			require.NoError(t, (*operation)(a).Skip(0, false, time.Now()))
 		}
 	})
 }
@@ -70,10 +70,27 @@ func TestFlush_SendsNothingOfAReleasedLease(t *testing.T) {
 		for _, k := range []node.Kind{node.Acquire, node.Extend} {
 			a := m.newAttempt(c, k, time.Minute, time.Second, time.Minute)
 			c.latest = a
-			require.NoError(t, (*operation)(a).Skip(0, time.Now()))
+			require.NoError(t, (*operation)(a).Skip(0, false, time.Now()))
 			c.latest = m.newAttempt(c, node.Release, 0, time.Second, time.Minute)
-			require.Equal(t, node.ErrSuperseded, (*operation)(a).Skip(0, time.Now()))
+			require.Equal(t, node.ErrSuperseded, (*operation)(a).Skip(0, false, time.Now()))
 		}
+	})
+}
+
+// The goal: an acquire that has to be sent once more is not, if its claim has asked for an
+// extension since: that may have been sent in between, and the acquire would come behind it.
+func TestFlush_SendsNoAcquireAgainBehindAnExtension(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(1, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		c.acquired = m.all()
+		a := m.newAttempt(c, node.Acquire, time.Minute, time.Second, time.Minute)
+		c.latest = a
+		require.NoError(t, (*operation)(a).Skip(0, true, time.Now()))
+		c.latest = m.newAttempt(c, node.Extend, time.Minute, time.Second, time.Minute)
+		require.NoError(t, (*operation)(a).Skip(0, false, time.Now()), "its place is before that")
+		require.Equal(t, node.ErrSuperseded, (*operation)(a).Skip(0, true, time.Now()))
 	})
 }
 

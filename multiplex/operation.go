@@ -12,13 +12,17 @@ type operation Attempt
 // Op returns what all nodes are asked for alike.
 func (o *operation) Op() *node.Op { return &o.op }
 
-// Skip returns why the attempt is not sent to node i any more; nil if it is.
-func (o *operation) Skip(i int, now time.Time) error {
+// Skip returns why the attempt is not sent to node i any more; nil if it is. An acquire is not sent
+// once more behind an extension: that gives the keys to a node that lacks them.
+func (o *operation) Skip(i int, again bool, now time.Time) error {
 	a := (*Attempt)(o)
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
 	if a.op.Kind == node.Release && !a.claim.mayHold().Has(i) {
 		return node.ErrNotNeeded
+	}
+	if a.op.Kind == node.Acquire && again && a.claim.latest != a {
+		return node.ErrSuperseded
 	}
 	return a.skipReason(now)
 }

@@ -329,48 +329,6 @@ func TestRounds_AHungQuorumDoesNotStopTheOthers(t *testing.T) {
 	})
 }
 
-// The goal: a trip of several rounds sends what was made once for all nodes, and behind it the
-// attempts that are not for all nodes.
-func TestRounds_ATripOfSeveralRoundsSharesTheirBytes(t *testing.T) {
-	for _, directed := range []bool{false, true} {
-		onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
-			n, gate := m.nodes[2], make(chan struct{})
-			var rounds, shared, own []int // of each trip
-			trip := n.SendFlush
-			n.SendFlush = func(f *node.Flush) {
-				<-gate
-				trip(f)
-				all, alone := f.Parts()
-				rounds = append(rounds, len(tripOf(f).Rounds))
-				shared, own = append(shared, all), append(own, alone)
-			}
-			var attempts []*Attempt
-			for i := range 3 {
-				if directed && i == 2 {
-					c := claim("directed", "t")
-					attempts = append(attempts, m.AcquireViaArbiter(c, time.Minute, 2))
-				}
-				a := m.Acquire(claim(fmt.Sprint("k", i), "t"), time.Minute, 1)
-				require.NoError(t, wait(a, t.Context()))
-				attempts = append(attempts, a)
-			}
-			close(gate)
-			synctest.Wait()
-			require.Equal(t, 2, rounds[1], "they came while the first trip was under way")
-			require.Equal(t, []int{1, 0}, []int{shared[0], own[0]})
-			if directed {
-				require.Equal(t, []int{2, 1}, []int{shared[1], own[1]})
-			} else {
-				require.Equal(t, []int{2, 0}, []int{shared[1], own[1]})
-			}
-			for _, a := range attempts {
-				require.NoError(t, wait(a, t.Context()))
-				require.NoError(t, wait(m.Release(a.claim, 1), t.Context()))
-			}
-		})
-	}
-}
-
 // The goal: a round whose attempts were all cancelled is as young as the next one that it takes: a
 // node that is being connected gets its time.
 func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {

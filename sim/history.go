@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -31,6 +29,7 @@ type history struct {
 	holds       []*hold
 	byToken     map[string]*hold // by token
 	takings     takings
+	extended    map[string]bool // values that nodes were sent an extension of
 	violations  []string
 	noticeUntil time.Time // by when the clients have noticed the last suspension
 	suspended   time.Duration
@@ -86,7 +85,9 @@ type span struct{ called, returned time.Time }
 const suspensionNotice = 250 * time.Millisecond
 
 func newHistory() *history {
-	return &history{start: time.Now(), byToken: map[string]*hold{}, takings: newTakings()}
+	return &history{start: time.Now(), byToken: map[string]*hold{}, takings: newTakings(),
+		extended: map[string]bool{},
+	}
 }
 
 func (h *history) note(who, what string) {
@@ -129,25 +130,54 @@ func (h *history) startHold(who string, l *lockpipe.Lease, used clientLayout, ca
 }
 
 // checkSent checks what a client sends. An extension of a lease that has ended would put its keys
-// back on nodes that have lost them.
+// back on nodes that have lost them. An acquire behind an extension of its lease would come too
+// late for that.
 func (h *history) checkSent(data []byte) {
-	if !bytes.Contains(data, []byte(script.Extend.SHA)) {
-		return
-	}
 	commands := resptest.NewReader(bytes.NewReader(data))
 	for {
 		args, err := resptest.ReadCommand(commands)
 		if err != nil {
 			return
 		}
-		if args[0] != "EVALSHA" || args[1] != script.Extend.SHA {
-			continue
+		switch {
+		case args[0] == "EVALSHA" && args[1] == script.Extend.SHA:
+			for _, value := range values(args) {
+				text, _ := ids.SplitValue(value)
+				h.checkLateExtension(text)
+				h.setExtended(value)
+			}
+		case args[0] == "SET", args[0] == "MSETEX", args[0] == "EVALSHA" &&
+			(args[1] == script.Acquire.SHA || args[1] == script.AcquireFenced.SHA):
+			for _, value := range values(args) {
+				h.checkAcquire(value)
+			}
 		}
-		keys, _ := strconv.Atoi(args[2])
-		for _, value := range memorynode.ExtendedValues(args[3:3+keys], args[3+keys:]) {
-			text, _ := ids.SplitValue(value)
-			h.checkLateExtension(text)
+	}
+}
+
+// values returns the values of lock keys in a command.
+func values(args []string) (all []string) {
+	for _, arg := range args {
+		if _, node := ids.SplitValue(arg); node != 0 {
+			all = append(all, arg)
 		}
+	}
+	return all
+}
+
+// setExtended records that a node is sent an extension of a value, which is of that node alone.
+func (h *history) setExtended(value string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.extended[value] = true
+}
+
+// checkAcquire records a violation if a node is sent an acquire behind an extension of its lease.
+func (h *history) checkAcquire(value string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.extended[value] {
+		h.violate("a node is sent an acquire of %s behind its extension", value)
 	}
 }
 

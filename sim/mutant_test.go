@@ -104,6 +104,29 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "rounds", rule: "6: what only some nodes are asked for comes behind later rounds",
+		finds: "behind its extension",
+		edit: edit{
+			"internal/node/flush.go", "\t\t\tf.addDirected(at, at+r.ops, now, false)\n",
+			"\t\t\tif !simrand.Mutant(\"rounds\") {\n" +
+				"\t\t\t\tf.addDirected(at, at+r.ops, now, false)\n\t\t\t}\n",
+		},
+		also: edit{
+			"internal/node/flush.go", "\t\treturn\n\t}\n\tfor at := range f.Ops {\n",
+			"\t\tif simrand.Mutant(\"rounds\") {\n" +
+				"\t\t\tf.addDirected(0, len(f.Ops), now, false)\n\t\t}\n" +
+				"\t\treturn\n\t}\n\tfor at := range f.Ops {\n",
+		},
+	},
+	{
+		name: "resent", rule: "6: an acquire is sent once more behind an extension",
+		finds: "behind its extension",
+		edit: edit{
+			"multiplex/operation.go", "again && a.claim.latest != a {",
+			"again && a.claim.latest != a && !simrand.Mutant(\"resent\") {",
+		},
+	},
+	{
 		name: "stuck", rule: "a lease that expires leaves its keys to the next call",
 		finds: "waits behind one that has ended",
 		edit: edit{
@@ -568,9 +591,8 @@ var brokenRules = []mutant{
 		finds: "behind its release", mix: "newer,busy,stalled",
 		edit: edit{
 			"internal/node/flush.go",
-			"\t\tif why := f.Ops[at].Skip(f.node.index, now); why != nil {\n\t\t\tf.Answers",
-			"\t\tif why := f.Ops[at].Skip(f.node.index, now); why != nil && " +
-				"!simrand.Mutant(\"alone\") {\n\t\t\tf.Answers",
+			"\t\tif f.isOfUse(at, now) {\n\t\t\tf.again",
+			"\t\tif f.isOfUse(at, now) || simrand.Mutant(\"alone\") {\n\t\t\tf.again",
 		},
 	},
 }

@@ -162,14 +162,6 @@ func keySets(keys, args []string, values int) (all []keySet) {
 	return all
 }
 
-// ExtendedValues returns the values of the sets in a call of script.Extend.
-func ExtendedValues(keys, args []string) (values []string) {
-	for _, l := range keySets(keys, args, 3) {
-		values = append(values, l.value)
-	}
-	return values
-}
-
 // scriptReply makes the reply of acquire and extend: one number if all sets were granted, else a
 // list.
 type scriptReply struct {

@@ -32,9 +32,8 @@ type Flush struct {
 	node     *Node
 	behind   bool // the node is far behind the log
 	rounds   []roundOfFlush
-	shared   int         // so many of the rounds are sent as they were made for all nodes
-	own      Encoding    // commands that only this node is sent
-	releases []*Encoding // that only this node is sent, of a round each: see addDirected
+	own      Encoding    // commands made for this node of all operations, if nothing is shared
+	directed []*Encoding // that only this node is sent, beside what is shared: see addDirected
 	again    Encoding    // commands of the second try
 	sending  []part
 	conn     *link.Conn      // the commands are made for it; nil: none
@@ -93,10 +92,10 @@ func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundO
 // behind it are.
 func (n *Node) Recycle(f *Flush) {
 	n.leaveLine(f)
-	for _, e := range f.releases {
+	for _, e := range f.directed {
 		n.group.encodings.Put(e)
 	}
-	clear(f.releases)
+	clear(f.directed)
 	clear(f.Ops)
 	clear(f.Answers)
 	clear(f.rounds)
@@ -104,7 +103,7 @@ func (n *Node) Recycle(f *Flush) {
 	clear(f.sending)
 	clear(f.trip.Parts)
 	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
-	f.sending, f.alone, f.releases = f.sending[:0], f.alone[:0], f.releases[:0]
+	f.sending, f.alone, f.directed = f.sending[:0], f.alone[:0], f.directed[:0]
 	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
 	n.group.flushes.Put(f)
 }
@@ -170,50 +169,46 @@ func invalidate(answers []Answer) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set = conn, conn.Commands()
-	f.shared = 0
 	if f.canShare(now) {
-		f.shared = len(f.rounds)
 		at := 0
 		for _, r := range f.rounds {
-			f.addDirected(at, at+r.ops, now)
+			f.addDirected(at, at+r.ops, now, true)
 			f.sending = append(f.sending, part{r.Shared[f.set], at})
+			f.addDirected(at, at+r.ops, now, false)
 			at += r.ops
 		}
-	} else {
-		for at := range f.Ops {
-			if f.assumeGranted(at) && f.isOfUse(at, now) {
-				f.own.add(at, f.Ops[at].Op())
-			}
+		return
+	}
+	for at := range f.Ops {
+		if f.assumeGranted(at) && f.isOfUse(at, now) {
+			f.own.add(at, f.Ops[at].Op())
 		}
 	}
 	f.own.end()
 	f.sending = append(f.sending, part{&f.own, 0})
 }
 
-// addDirected takes the directed operations of a round, from this index to before that one. The
-// releases go out before the shared commands of the round, which may want the keys. They stay
-// behind the rounds before, which may have the acquires of their claims. All others come last.
-func (f *Flush) addDirected(from, to int, now time.Time) {
-	var releases *Encoding
+// addDirected adds the directed operations of a round, from this index to before that one: the
+// releases, or all others. Releases go out before the shared commands of the round, which may want
+// the keys. All of them stay behind the rounds before, which may have the acquires of their claims,
+// and before the rounds behind, which may have their extensions and releases.
+func (f *Flush) addDirected(from, to int, now time.Time, releases bool) {
+	var e *Encoding
 	for at := from; at < to; at++ {
-		if !f.assumeGranted(at) {
+		o := f.Ops[at].Op()
+		if (o.Kind == Release) != releases || !f.assumeGranted(at) || !o.Directed ||
+			!f.isOfUse(at, now) {
 			continue
 		}
-		switch o := f.Ops[at].Op(); {
-		case !o.Directed || !f.isOfUse(at, now):
-		case o.Kind != Release:
-			f.own.add(at, o)
-		default:
-			if releases == nil {
-				releases = f.node.group.newEncoding(0)
-				f.releases = append(f.releases, releases)
-			}
-			releases.add(at, o)
+		if e == nil {
+			e = f.node.group.newEncoding(0)
+			f.directed = append(f.directed, e)
 		}
+		e.add(at, o)
 	}
-	if releases != nil {
-		releases.end()
-		f.sending = append(f.sending, part{releases, 0})
+	if e != nil {
+		e.end()
+		f.sending = append(f.sending, part{e, 0})
 	}
 }
 
@@ -228,21 +223,16 @@ func (f *Flush) assumeGranted(at int) (asked bool) {
 
 // isOfUse reports whether an operation is still to be sent. Otherwise its answer says why not.
 func (f *Flush) isOfUse(at int, now time.Time) bool {
-	why := f.Ops[at].Skip(f.node.index, now)
+	why := f.skip(at, now)
 	if why != nil {
 		f.Answers[at] = Answer{LeftNothing: true, Err: why}
 	}
 	return why == nil
 }
 
-// Parts returns, after SendFlush, how many rounds were sent as they were made for all nodes. own is
-// how many commands were made for the node alone.
-func (f *Flush) Parts() (shared, own int) {
-	own = len(f.own.commands)
-	for _, e := range f.releases {
-		own += len(e.commands)
-	}
-	return f.shared, own
+// skip returns why an operation is not sent, or not once more; nil if it is.
+func (f *Flush) skip(at int, now time.Time) error {
+	return f.Ops[at].Skip(f.node.index, f.lastTry, now)
 }
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
@@ -267,9 +257,7 @@ func (f *Flush) buildRetry() {
 	f.lastTry = true
 	now := time.Now()
 	for _, at := range f.alone {
-		if why := f.Ops[at].Skip(f.node.index, now); why != nil {
-			f.Answers[at] = Answer{LeftNothing: true, Err: why}
-		} else {
+		if f.isOfUse(at, now) {
 			f.again.add(at, f.Ops[at].Op())
 		}
 	}
@@ -280,7 +268,7 @@ func (f *Flush) buildRetry() {
 		}
 	}
 	for _, p := range f.retry {
-		why := func(at int) error { return f.Ops[p.index+at].Skip(f.node.index, now) }
+		why := func(at int) error { return f.skip(p.index+at, now) }
 		if !slices.ContainsFunc(p.call.Owners, func(at int) bool { return why(at) != nil }) {
 			f.again.addCall(p.script, p.call, p.index)
 			continue

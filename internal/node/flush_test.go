@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,9 +18,21 @@ type reading struct{ missed bool }
 func (r *reading) HasMissed() bool { return r.missed }
 func (r *reading) Sent()           {}
 
+// parts returns how many rounds are sent as they were made for all nodes, and how many commands
+// were made for the node alone.
+func (f *Flush) parts() (shared, own int) {
+	for _, p := range f.sending {
+		if p.Encoding == &f.own || slices.Contains(f.directed, p.Encoding) {
+			own += len(p.commands)
+		} else {
+			shared++
+		}
+	}
+	return shared, own
+}
+
 // The goal: a node is sent what was made for all nodes, unless some operation may have to be left
-// out there, or nothing was made for its commands. What some nodes alone are sent comes behind it,
-// but for releases.
+// out there, or nothing was made for its commands. What some nodes alone are sent comes behind it.
 func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, now := newNode(), time.Now()
@@ -50,10 +63,10 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			conn := new(link.Conn)
 			conn.Allow(c.set)
 			f.build(conn)
-			rounds, commands := f.Parts()
+			rounds, commands := f.parts()
 			if c.want {
 				require.Equal(t, []int{1, 1}, []int{rounds, commands}, name)
-				require.Equal(t, []string{"SET"}, names(t, &f.own))
+				require.Equal(t, []string{"SET"}, names(t, f.directed[0]))
 			} else {
 				require.Equal(t, []int{0, 2}, []int{rounds, commands}, name)
 			}
@@ -61,19 +74,21 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 	})
 }
 
-// The goal: a release for some nodes alone comes before what its round has for all nodes, which may
-// want its keys, and behind the rounds before, which may have its acquire.
-func TestFlush_SendsReleasesBeforeTheAcquiresOfTheirRound(t *testing.T) {
+// The goal: what a node alone is sent keeps the order of the rounds. Of each round the releases
+// come before what all nodes are sent, which may want their keys, and everything else behind it.
+// The extension or the release of a claim is in a later round than its acquire.
+func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	n := newNode()
 	operations := []*fake{
 		wanting(Acquire, time.Minute, "a"), wanting(Acquire, time.Minute, "x"), // a round
 		wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "a"), wanting(Release, 0, "b"),
+		wanting(Extend, time.Minute, "x"), // the last round
 	}
 	for _, i := range []int{1, 3, 4} {
 		operations[i].op.Directed = true
 	}
 	f := n.NewFlush(&reading{}, false)
-	for _, round := range [][]int{{0, 1}, {2, 3, 4}} {
+	for _, round := range [][]int{{0, 1}, {2, 3, 4}, {5}} {
 		var r Round
 		r.Shared[0] = n.group.newEncoding(0)
 		for at, i := range round {
@@ -95,14 +110,14 @@ func TestFlush_SendsReleasesBeforeTheAcquiresOfTheirRound(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"SET a", "release[a]", "SET b", "SET x"}, sent)
-	rounds, own := f.Parts()
-	require.Equal(t, []int{2, 2}, []int{rounds, own})
+	require.Equal(t, []string{"SET a", "SET x", "release[a]", "SET b", "extend[x]"}, sent)
+	rounds, own := f.parts()
+	require.Equal(t, []int{3, 2}, []int{rounds, own})
 	f.node.order.Lock()
 	f.node.joinLine(f)
 	f.node.order.Unlock()
 	n.Recycle(f)
-	require.Empty(t, f.releases)
+	require.Empty(t, f.directed)
 }
 
 // The goal: an operation that is of no use any more is not sent, and left nothing.

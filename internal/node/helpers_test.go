@@ -23,7 +23,7 @@ type fake struct {
 }
 
 func (o *fake) Op() *Op                               { return &o.op }
-func (o *fake) Skip(int, time.Time) error             { return o.skip }
+func (o *fake) Skip(int, bool, time.Time) error       { return o.skip }
 func (o *fake) Record(_ int, r Answer)                { o.recorded = append(o.recorded, r) }
 func (o *fake) PendingUntil(int, time.Time) time.Time { return o.until }
 func (o *fake) MayChange(int) bool                    { return o.mayChange }

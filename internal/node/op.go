@@ -39,8 +39,9 @@ type Operation interface {
 	// Op returns what is the same for all nodes.
 	Op() *Op
 	// Skip returns why it is of no use to send the operation to the node now. It is nil if it is of
-	// use. Node.order is held.
-	Skip(node int, now time.Time) error
+	// use. again: it is sent once more, and what the claim asked for later may have been sent in
+	// between. Node.order is held.
+	Skip(node int, again bool, now time.Time) error
 	// Record takes the answer to a release that the node had kept, or its expiry as a grant. The
 	// owner gives the release back by Node.AddPending if it is to be kept again.
 	Record(node int, r Answer)
