@@ -31,14 +31,14 @@ func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 // are back, such calls try in the order of arrival.
 func (c *Client) Acquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
-	return c.acquire(ctx, keys[:], opts)
+	return c.acquire(ctx, keys[:], opts, false)
 }
 
 // AcquireAll is Acquire for many keys: all of them under one lease, or none. While it waits it
 // holds none of them, so calls whose keys overlap do not block each other forever. A key given
 // twice counts once.
 func (c *Client) AcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.acquire(ctx, keys, opts)
+	return c.acquire(ctx, keys, opts, false)
 }
 
 // Result is the outcome of one key of TryAcquireEach. Lease is nil exactly if Err is not.
@@ -101,11 +101,15 @@ func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (
 	return result(c.locker.TryAcquire(ctx, keys, &o))
 }
 
-func (c *Client) acquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
+// acquire is AcquireAll. hasFunction: it is for Do, DoAll or Elect.
+func (c *Client) acquire(ctx context.Context, keys []string, opts []Option, hasFunction bool) (
+	*Lease, error,
+) {
 	keys, o, err := c.validateCall(ctx, stats.Wait, keys, opts)
 	if err != nil {
 		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
+	o.HasFunction = hasFunction
 	return result(c.calls.Acquire(ctx, keys, &o))
 }
 

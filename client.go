@@ -28,6 +28,8 @@ type Client struct {
 
 	callbacks *callbacks.Pool
 	losses    *callbacks.Losses
+	closing   context.Context // ends when Close begins
+	close     context.CancelFunc
 	closed    chan struct{} // closed when Close is over
 }
 
@@ -47,6 +49,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, err
 	}
 	c := &Client{cfg: cfg, reserved: ids.NewReservedNames(cfg.Prefix), closed: make(chan struct{})}
+	c.closing, c.close = context.WithCancel(context.Background())
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
@@ -80,11 +83,16 @@ func (c *Client) leaseEnded(user any, end error) {
 }
 
 // Close refuses new calls, releases everything that is held, and closes the connections. Leases end
-// with ErrClosed, and waiting calls return it. OnLost may still be called for leases that had ended
-// before. Close returns when the nodes have answered, or when ctx ends. If ctx ends first, the
-// error names the releases that were not confirmed. The Client then cuts the connections in the
-// background, within about three seconds if a node hangs. A second Close returns nil when the first
-// has returned, or when its own ctx ends.
+// with ErrClosed, and waiting calls return it. The functions of Do, DoAll and Elect come first:
+// their contexts end at once with ErrClosed as the cause, and each keeps its lease until it
+// returns. OnLost may still be called for leases that had ended before.
+//
+// Close returns when the functions have returned and the nodes have answered, or when ctx ends. So
+// a function must not call Close. If ctx ends first, the error names the releases that were not
+// confirmed. Keys of functions that still run stay locked for the rest of their TTL, and the error
+// says how many these functions are. The Client then cuts the connections in the background, within
+// about three seconds if a node hangs. A second Close returns nil when the first has returned, or
+// when its own ctx ends.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -97,6 +105,7 @@ func (c *Client) Close(ctx context.Context) error {
 		return nil
 	}
 	defer close(c.closed)
+	c.close()
 	unreleased, held, err := c.locker.Close(ctx)
 	c.inspector.Close(ctx)
 	failed := make([]error, len(unreleased))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -366,4 +367,99 @@ func TestClose_LeavesNoGoroutineOfExtensionsAndCallbacks(t *testing.T) {
 			panic("on purpose")
 		}
 	}))
+}
+
+// The goal: Close cuts the functions of Do, DoAll and Elect, and keeps their leases until they have
+// returned, however long that takes. So the next holder never overlaps with them.
+func TestClose_WaitsForFunctions(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(c *lockpipe.Client, f func(ctx context.Context)) error{
+		"Do": func(c *lockpipe.Client, f func(ctx context.Context)) error {
+			return c.Do(context.Background(), "k", func(ctx context.Context) error {
+				f(ctx)
+				return nil
+			}, lockpipe.WithAutoExtend(time.Hour))
+		},
+		"Elect": func(c *lockpipe.Client, f func(ctx context.Context)) error {
+			return c.Elect(context.Background(), "k", func(ctx context.Context,
+				_ *lockpipe.Lease,
+			) error {
+				f(ctx)
+				return nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+				var working atomic.Int32
+				ended := later(func() error {
+					return run(c, func(ctx context.Context) {
+						working.Add(1)
+						<-ctx.Done()
+						if cause := context.Cause(ctx); !errors.Is(cause, lockpipe.ErrClosed) {
+							t.Error(cause)
+						}
+						time.Sleep(time.Minute) // longer than the TTL
+						working.Add(-1)
+					})
+				})
+				other := take(t, c, "other")
+				next := v.client(t)
+				got := later(func() error {
+					l, err := next.Acquire(t.Context(), "k")
+					if working.Load() != 0 {
+						t.Error("the function still runs")
+					}
+					return errors.Join(err, l.Release(t.Context()))
+				})
+				time.Sleep(time.Second)
+				begin := time.Now()
+				closed := later(func() error { return c.Close(context.Background()) })
+				time.Sleep(time.Second)
+				require.EqualValues(t, 1, working.Load())
+				over(t, other, lockpipe.ErrClosed)
+				require.Empty(t, v.get(0, "other"), "a lease without a function is released at once")
+				require.ErrorIs(t, c.Do(t.Context(), "k", nil), lockpipe.ErrInvalid)
+				require.ErrorIs(t, run(c, func(context.Context) { t.Error("it runs") }),
+					lockpipe.ErrClosed)
+				require.ErrorIs(t, <-ended, lockpipe.ErrClosed)
+				require.NoError(t, <-closed)
+				require.Less(t, time.Since(begin), 61*time.Second)
+				require.NoError(t, <-got)
+				v.nothingLeft(t)
+			})
+		})
+	}
+}
+
+// The goal: if the ctx of Close ends while a function runs, its keys are not released: they stay
+// for the rest of their TTL, and the error says so.
+func TestClose_LeavesTheKeysOfFunctionsThatStillRun(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		goOn := make(chan struct{})
+		ended := later(func() error {
+			return c.DoAll(context.Background(), []string{"k"}, func(_ context.Context,
+				l *lockpipe.Lease,
+			) error {
+				<-goOn
+				if err := l.Err(); !errors.Is(err, lockpipe.ErrClosed) {
+					t.Error(err)
+				}
+				return nil
+			}, lockpipe.WithTTL(10*time.Second), lockpipe.WithAutoExtend(time.Hour))
+		})
+		time.Sleep(time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := c.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "1 functions still run")
+		time.Sleep(2 * time.Second)
+		require.NotEmpty(t, v.get(0, "k"), "it may still be needed")
+		time.Sleep(9 * time.Second)
+		v.nothingLeft(t)
+		close(goOn)
+		require.ErrorIs(t, <-ended, lockpipe.ErrClosed)
+	})
 }

@@ -9,11 +9,12 @@ import (
 )
 
 // Do runs fn while it holds key. It waits for key as Acquire does, and releases it when fn returns
-// or panics. The context of fn is cancelled when ctx or the lease ends; its cause says why. If
-// Acquire fails, Do returns its error and does not run fn. Otherwise it returns fn's error. If the
-// lease ended while fn ran, Do joins how: ErrExpired, ErrLost or ErrClosed. What fn did last was
-// not protected then. If the release was not confirmed, Do joins its error. If fn is nil, the error
-// is ErrInvalid, and nothing is acquired.
+// or panics. The context of fn is cancelled when ctx or the lease ends, or when Close begins; its
+// cause says why. Close waits for fn, and so fn must not call Close. If Acquire fails, Do returns
+// its error and does not run fn. Otherwise it returns fn's error. If the lease ended while fn ran,
+// Do joins how: ErrExpired or ErrLost. What fn did last was not protected then. If Close began
+// while fn ran, Do joins ErrClosed. If the release was not confirmed, Do joins its error. If fn is
+// nil, the error is ErrInvalid, and nothing is acquired.
 func (c *Client) Do(ctx context.Context, key string, fn func(ctx context.Context) error,
 	opts ...Option,
 ) error {
@@ -43,13 +44,23 @@ func (c *Client) do(ctx context.Context, keys []string,
 		err := invalid("fn is nil: give the function that runs while the keys are held")
 		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
-	l, err = c.acquire(ctx, keys, opts)
+	if c.locker.BeginFunction() {
+		defer c.locker.EndFunction()
+	}
+	l, err = c.acquire(ctx, keys, opts, true) // ErrClosed, if it did not begin
 	if err != nil {
 		return nil, err
 	}
-	held, unbind := l.bind(ctx)
+	bound, cut := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.closing, func() { cut(ErrClosed) })
+	held, unbind := l.bind(bound)
 	defer func() {
+		stop()
 		unbind()
+		cut(nil)
+		if context.Cause(bound) == ErrClosed {
+			err = errors.Join(err, prefix.Errorf("%.64q: %w", l.Key(), ErrClosed))
+		}
 		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
 			err = errors.Join(err, prefix.Errorf("release of %.64q: %w", l.Key(), r))

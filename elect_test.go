@@ -220,10 +220,12 @@ func TestElect_ReturnsWhatNoCampaignCanMend(t *testing.T) {
 		time.Sleep(time.Second)
 		require.NoError(t, waiting.Close(t.Context()))
 		require.ErrorIs(t, <-waited, lockpipe.ErrClosed)
-		require.NoError(t, leading.Close(t.Context()))
+		closed := later(func() error { return leading.Close(t.Context()) })
+		synctest.Wait()
 		endedBy(t, led.ctx, lockpipe.ErrClosed)
 		led.result <- nil
 		require.ErrorIs(t, <-ended, lockpipe.ErrClosed)
+		require.NoError(t, <-closed)
 	})
 }
 

@@ -21,7 +21,7 @@ type Attempt struct {
 }
 
 // Suspended returns for how long the machine was suspended until now: see lease.Grant.
-func (k *Locker) Suspended() time.Duration { return k.managers[0].Suspended() }
+func (k *Locker) Suspended() time.Duration { return k.ofSeveral[0].Suspended() }
 
 // newAttempt returns an attempt that is not sent yet. suspended is of just before.
 func (k *Locker) newAttempt(o *Options, keys []string, floor, fences int64,
@@ -75,7 +75,7 @@ func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease
 	}
 	l := a.lease
 	grant := lease.Grant{Sent: a.of.Sent(), Suspended: a.suspended, TTL: o.TTL, MaxHold: o.MaxHold}
-	err := k.leases(l).Hold(&l.term, k.cfg.NewLease(l), grant)
+	err := k.hold(l, o, grant)
 	if err == nil {
 		k.countGranted(o, l.term.Began(), a.of.Sent())
 		return l, nil

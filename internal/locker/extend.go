@@ -32,7 +32,7 @@ func (l *Lease) extend(ctx context.Context, ttl time.Duration,
 ) error {
 	k := l.locker
 	// As in startRelease.
-	k.calls.Add(1)
+	k.calls.count.Add(1)
 	defer k.End()
 	e, err := begin(ctx, ttl)
 	if err != nil {

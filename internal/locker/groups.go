@@ -1,6 +1,8 @@
 package locker
 
 import (
+	"slices"
+
 	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/lease"
 )
@@ -8,31 +10,43 @@ import (
 // group is what a Locker has for each group of nodes, besides the nodes. Groups that share nodes
 // while the fleet moves have one together.
 type group struct {
-	leases *lease.Manager // of leases whose only part is here
-	outage *outage.Queue  // of calls that lack a quorum here
+	leases [kinds]*lease.Manager // of leases whose only part is here
+	outage *outage.Queue         // of calls that lack a quorum here
 }
 
-// newGroups makes what the Locker has for each group of nodes. Leases of several parts have a
-// manager of their own: their extensions wait for the slowest of their groups, and must not hold up
-// those of leases that do not need it.
+// kind says whether a function runs while a lease is held. At Close, leases with a function end
+// later, so they have managers of their own.
+type kind int
+
+const (
+	withoutFunction kind = iota
+	withFunction         // that of Do, DoAll or Elect
+	kinds
+)
+
+// newGroups makes what the Locker has for each group of nodes. Leases of several parts have
+// managers of their own: their extensions wait for the slowest of their groups, and must not hold
+// up those of leases that do not need it.
 func (k *Locker) newGroups(n int) {
-	manager := func(reachable func() bool) *lease.Manager {
-		m := lease.NewManager(lease.Config{
-			Extend:          k.extendBatch,
-			QuorumReachable: reachable,
-			OnEnd:           k.countEnd,
-			OnUnexpectedEnd: k.leaseEnded,
-			Suspended:       k.cfg.Suspended,
-		})
-		k.managers = append(k.managers, m)
-		return m
+	managers := func(reachable func() bool) (all [kinds]*lease.Manager) {
+		for of := range kinds {
+			all[of] = lease.NewManager(lease.Config{
+				Extend:          k.extendBatch,
+				QuorumReachable: reachable,
+				OnEnd:           k.countEnd,
+				OnUnexpectedEnd: k.leaseEnded,
+				Suspended:       k.cfg.Suspended,
+			})
+			k.managers[of] = append(k.managers[of], all[of])
+		}
+		return all
 	}
 	k.groups = make([]group, n)
 	for i := range k.groups {
 		reachable := func() bool { return k.Mux.QuorumReachable(i) }
-		k.groups[i] = group{manager(reachable), outage.New(reachable, k.cfg.Logger)}
+		k.groups[i] = group{managers(reachable), outage.New(reachable, k.cfg.Logger)}
 	}
-	k.ofSeveral = manager(func() bool { return k.Mux.SeveralReachable() })
+	k.ofSeveral = managers(func() bool { return k.Mux.SeveralReachable() })
 }
 
 // quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
@@ -46,12 +60,17 @@ func (k *Locker) quorumReachable(group int) {
 // a quorum reachable.
 func (k *Locker) NodesChanged() <-chan struct{} { return k.changed.next() }
 
-// leases returns the manager of a lease.
-func (k *Locker) leases(l *Lease) *lease.Manager {
-	if l.claim.HasSeveral() {
-		return k.ofSeveral
+// hold begins the term of a lease.
+func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
+	managers := &k.ofSeveral
+	if !l.claim.HasSeveral() {
+		managers = &k.groups[l.claim.Group()].leases
 	}
-	return k.groups[l.claim.Group()].leases
+	of := withoutFunction
+	if o.HasFunction {
+		of = withFunction
+	}
+	return managers[of].Hold(&l.term, k.cfg.NewLease(l), grant)
 }
 
 // Outage returns the queue of a group of these keys that can't reach a quorum now. If there is
@@ -63,7 +82,7 @@ func (k *Locker) Outage(keys []string) (queue *outage.Queue, lacks bool) {
 
 // Leases returns what the managers of all leases have counted together.
 func (k *Locker) Leases() (sum lease.Stats) {
-	for _, m := range k.managers {
+	for _, m := range slices.Concat(k.managers[:]...) {
 		s := m.Stats()
 		sum.Held += s.Held
 		sum.Extended += s.Extended

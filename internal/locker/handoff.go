@@ -51,7 +51,7 @@ type Handoff struct {
 
 // timeLeft returns for how long the lease of a handoff is still valid.
 func (k *Locker) timeLeft(h *Handoff) time.Duration {
-	return k.managers[0].Left(h.until, h.suspended)
+	return k.ofSeveral[0].Left(h.until, h.suspended)
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and
@@ -152,7 +152,7 @@ func (k *Locker) FinishHandoff(a *Attempt, o *Options, votes multiplex.Outcome) 
 
 // beginTerm begins the term of a lease that was handed off, and reports whether it could.
 func (k *Locker) beginTerm(l *Lease, o *Options, grant lease.Grant) bool {
-	if k.leases(l).Hold(&l.term, k.cfg.NewLease(l), grant) != nil {
+	if k.hold(l, o, grant) != nil {
 		return false
 	}
 	k.handovers.Add(1)

@@ -7,9 +7,10 @@
 package locker
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,29 +51,26 @@ type Locker struct {
 	Queue    keyqueue.Queue
 	Outcomes stats.Counters
 
-	cfg         Config           // set once
-	tokenSuffix string           // of each token; set once
-	groups      []group          // as those of Mux; set once
-	managers    []*lease.Manager // all; set once
-	ofSeveral   *lease.Manager   // of leases of several parts; set once
+	cfg         Config                  // set once
+	tokenSuffix string                  // of each token; set once
+	groups      []group                 // as those of Mux; set once
+	managers    [kinds][]*lease.Manager // all; set once
+	ofSeveral   [kinds]*lease.Manager   // of leases of several parts; set once
 	tokens      ids.Tokens
 	handovers   atomic.Uint64
 	changed     broadcast // of the nodes, so that a quorum can be reached
 
-	// Acquiring and releasing calls under way; plus closingBit once the close has begun.
-	calls     atomic.Int64
+	calls     *gate         // of calls that acquire or release
+	functions *gate         // of calls that run a function while they hold a lease
 	closing   chan struct{} // closed when the close begins
-	drained   chan struct{} // closed when it has begun and none of these calls is under way
-	drainOnce sync.Once     // closes drained
 }
-
-// closingBit marks Locker.calls when no more calls may begin.
-const closingBit = 1 << 62
 
 // New returns a Locker of these nodes, which it begins to connect in the background. An error is
 // about the nodes, and names them.
 func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
-	k := &Locker{cfg: cfg, closing: make(chan struct{}), drained: make(chan struct{})}
+	k := &Locker{
+		cfg: cfg, calls: newGate(), functions: newGate(), closing: make(chan struct{}),
+	}
 	k.tokenSuffix = ids.OwnerSuffix(cfg.Owner)
 	k.Fences = ids.NewFenceClock(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	k.newGroups(nodes.Groups())
@@ -86,10 +84,9 @@ func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
 
 // Begin counts an acquiring call in, or says why it may not begin.
 func (k *Locker) Begin() *Failure {
-	n := k.calls.Add(1)
+	n, open := k.calls.enter()
 	switch {
-	case n&closingBit != 0:
-		k.End()
+	case !open:
 		return &Failure{End: lease.ErrClosed}
 	case n > MaxPending:
 		k.End()
@@ -99,14 +96,20 @@ func (k *Locker) Begin() *Failure {
 }
 
 // End counts a call out. The last one lets Close continue.
-func (k *Locker) End() {
-	if k.calls.Add(-1) == closingBit {
-		k.drainOnce.Do(func() { close(k.drained) })
-	}
+func (k *Locker) End() { k.calls.leave() }
+
+// BeginFunction counts a call in that runs a function, unless the close has begun. Close waits for
+// EndFunction.
+func (k *Locker) BeginFunction() bool {
+	_, open := k.functions.enter()
+	return open
 }
 
+// EndFunction counts such a call out.
+func (k *Locker) EndFunction() { k.functions.leave() }
+
 // PendingCalls returns how many calls are under way.
-func (k *Locker) PendingCalls() int { return int(k.calls.Load() &^ closingBit) }
+func (k *Locker) PendingCalls() int { return int(k.calls.count.Load() &^ closedBit) }
 
 // Handovers returns how many leases were handed off.
 func (k *Locker) Handovers() uint64 { return k.handovers.Load() }
@@ -138,17 +141,12 @@ func (k *Locker) EndReason(ctx context.Context) error {
 // BeginClose has calls that wait return ErrClosed, and no further ones begin. It returns false if
 // it was called before. Otherwise Close must follow.
 func (k *Locker) BeginClose() bool {
-	for {
-		n := k.calls.Load()
-		if n&closingBit != 0 {
-			return false
-		}
-		if k.calls.CompareAndSwap(n, (n|closingBit)+1) {
-			// One more: drained must not be closed before every term has ended.
-			close(k.closing)
-			return true
-		}
+	first := k.calls.close() // which is not empty before every term has ended
+	if first {
+		k.functions.close()
+		close(k.closing)
 	}
+	return first
 }
 
 // Unreleased is a lease whose release was not confirmed.
@@ -158,30 +156,47 @@ type Unreleased struct {
 }
 
 // Close ends and releases all leases, and closes the nodes. It returns when they have answered, or
-// when ctx ends. held is how many leases it ended.
+// when ctx ends. held is how many leases it released. The leases of functions come later: each
+// function releases its own when it returns. If it still runs when ctx ends, its lease ends, and
+// the nodes keep its keys for the rest of their TTL: what it does may still need them.
 func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err error) {
-	var users []any
-	for _, m := range k.managers {
-		users = append(users, m.Close()...)
-	}
-	k.End()
-	attempts := make([]parts.Attempt, len(users))
-	keys := 0
-	for _, user := range users {
-		keys += k.cfg.LeaseOf(user).claim.Len()
-	}
-	for i, user := range users {
-		attempts[i] = k.Mux.Release(k.cfg.LeaseOf(user).claim, keys)
+	leases, keys := k.endLeases(withoutFunction)
+	attempts := make([]parts.Attempt, len(leases))
+	for i, l := range leases {
+		attempts[i] = k.Mux.Release(l.claim, keys)
 	}
 	began := time.Now()
+	k.functions.leave()
+	select {
+	case <-k.functions.empty:
+	case <-ctx.Done():
+		if n := k.functions.count.Load() &^ closedBit; n > 0 {
+			err = fmt.Errorf("%d functions still run, so their keys stay locked until their TTL "+
+				"ends: %w", n, ctx.Err())
+		}
+	}
+	_, _ = k.endLeases(withFunction)
+	k.End()
 	for i, a := range attempts {
 		if err := k.cfg.VotesError(a.Wait(ctx, began)); err != nil {
-			failed = append(failed, Unreleased{k.cfg.LeaseOf(users[i]).Key(), err})
+			failed = append(failed, Unreleased{leases[i].Key(), err})
 		}
 	}
 	select { // a call under way ends within NodeTimeout, and releases what it was granted
-	case <-k.drained:
+	case <-k.calls.empty:
 	case <-ctx.Done():
 	}
-	return failed, len(users), k.Mux.Close(ctx)
+	return failed, len(leases), cmp.Or(err, k.Mux.Close(ctx))
+}
+
+// endLeases ends all leases of one kind. It returns them, and how many keys they have.
+func (k *Locker) endLeases(of kind) (leases []*Lease, keys int) {
+	for _, m := range k.managers[of] {
+		for _, user := range m.Close() {
+			l := k.cfg.LeaseOf(user)
+			leases = append(leases, l)
+			keys += l.claim.Len()
+		}
+	}
+	return leases, keys
 }

@@ -18,6 +18,7 @@ type Options struct {
 	MaxAttempts        int           // of a call that waits; 0: no limit
 	MinDelay, MaxDelay time.Duration // between two attempts of a call that waits
 	Fencing            bool
+	HasFunction        bool // the call runs a function while it holds the lease
 }
 
 // RetryDelay returns a random delay between two attempts of a call that waits.

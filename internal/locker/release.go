@@ -63,7 +63,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 	// Close waits for the calls that are counted here, so that it does not close the nodes before
 	// the release is sent.
 	k := l.locker
-	k.calls.Add(1)
+	k.calls.count.Add(1)
 	defer k.End()
 	var next NextCall
 	if r.first = l.term.Err() == nil; r.first { // else the one that ended it passes the keys on
