@@ -16,11 +16,11 @@ import (
 // choose a short one by WithTTL. With WithFencing each term has a new fence.
 //
 // The context of fn has the values and the deadline of ctx. It ends when ctx or the lease ends, or
-// when Close begins, and its cause says why, as for Lease.Bind. fn must return then: Close waits for
-// it, and releases the lease only after that. After a loss, ErrLost or ErrExpired,
-// another process may lead. Elect campaigns again, but not before fn has returned, so that its own
-// terms never overlap. What fn returns after a loss is dropped, nil too: nobody knows whether its
-// last work was protected. To end Elect from within at any time, cancel ctx.
+// when Close begins, and its cause says why, as for Lease.Bind. fn must return then: Close waits
+// for it, and releases the lease only after that. After a loss, ErrLost or ErrExpired, another
+// process may lead. Elect campaigns again, but not before fn has returned, so that its own terms
+// never overlap. What fn returns after a loss is dropped, nil too: nobody knows whether its last
+// work was protected. To end Elect from within at any time, cancel ctx.
 //
 // If fn returns while it leads, Elect releases the lease and returns the error of fn, also nil. The
 // next leader need not wait for the TTL. If fn panics, Elect releases the lease, and the panic

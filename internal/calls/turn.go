@@ -85,7 +85,7 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 	s.released.Store(false)
 	s.beginPolicy()
 	if h != nil {
-		s.granted, s.pending.Attempt = s.calls.locker.Accept(h, s.turn, &s.opts)
+		s.granted, s.pending.Attempt = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
 	}
 	// If the last attempt found no quorum, the call's own goroutine sees to the outage first.
 	if s.granted == nil && !s.pending.IsPending() &&

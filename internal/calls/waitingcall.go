@@ -256,9 +256,9 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
 ) (*locker.Lease, *locker.Failure) {
 	k := s.calls.locker
 	if a.IsHandoff() {
-		return k.FinishHandoff(&a.Attempt, &s.opts, votes), nil
+		return k.FinishHandoff(ctx, &a.Attempt, &s.opts, votes), nil
 	}
-	l, f := k.Finish(&a.Attempt, &s.opts, votes)
+	l, f := k.Finish(ctx, &a.Attempt, &s.opts, votes)
 	if f == nil {
 		k.Queue.Hold(s.turn, l.Until())
 		now := time.Now()
@@ -268,12 +268,12 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
 		return l, nil
 	}
 	switch {
-	case !f.Retryable():
-		return nil, f
 	case f.CutShort(ctx): // it says nothing new about the keys
 		if s.reason == nil {
 			s.reason = f
 		}
+	case !f.Retryable():
+		return nil, f
 	case s.opts.Fencing && s.retryFence(a):
 		s.reason = f // if ctx ends now, the keys were not held
 	default:

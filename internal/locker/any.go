@@ -65,7 +65,7 @@ func (k *Locker) tryAnyHere(ctx context.Context, keys []string, o *Options, trie
 	for ; ; tries-- {
 		a := k.newAttempt(o, rotated(keys), 0, 0, k.Suspended())
 		a.of = k.Mux.AcquireAny(a.lease.claim, o.TTL)
-		l, f := k.Finish(&a, o, a.of.Wait(ctx, time.Time{}))
+		l, f := k.Finish(ctx, &a, o, a.of.Wait(ctx, time.Time{}))
 		if f == nil || tries == 1 || !f.Retryable() || !a.of.Split() {
 			return l, f
 		}

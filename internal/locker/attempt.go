@@ -66,8 +66,10 @@ func (a *Attempt) IsPending() bool { return a.of != nil }
 // Wait returns the outcome of the attempt.
 func (a *Attempt) Wait(ctx context.Context) multiplex.Outcome { return a.of.Wait(ctx, time.Time{}) }
 
-// Finish begins the term of the lease if a quorum granted the attempt.
-func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease, *Failure) {
+// Finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended.
+func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multiplex.Outcome) (
+	*Lease, *Failure,
+) {
 	if votes.Result != multiplex.Won {
 		f := &Failure{Votes: votes, Closing: k.IsClosing()}
 		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
@@ -75,7 +77,10 @@ func (k *Locker) Finish(a *Attempt, o *Options, votes multiplex.Outcome) (*Lease
 	}
 	l := a.lease
 	grant := lease.Grant{Sent: a.of.Sent(), Suspended: a.suspended, TTL: o.TTL, MaxHold: o.MaxHold}
-	err := k.hold(l, o, grant)
+	err := ctx.Err()
+	if err == nil {
+		err = k.hold(l, o, grant)
+	}
 	if err == nil {
 		k.countGranted(o, l.term.Began(), a.of.Sent())
 		return l, nil

@@ -56,7 +56,8 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 		if e.decided {
 			continue
 		}
-		e.Lease, e.Failure = k.Finish(&e.attempt, o, e.attempt.of.Wait(ctx, began))
+		e.Lease, e.Failure = k.Finish(ctx, &e.attempt, o,
+			e.attempt.of.Wait(ctx, began))
 		if e.decided = true; e.Failure == nil || !o.Fencing {
 			continue
 		}

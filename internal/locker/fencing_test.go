@@ -23,7 +23,7 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	o := &Options{TTL: ttl, Fencing: true}
 	retry := new(FenceRetry)
 	stale := k.Acquire([]string{"x"}, o, retry, false, 1)
-	_, f := k.Finish(&stale, o, stale.of.Wait(t.Context(), time.Time{}))
+	_, f := k.Finish(t.Context(), &stale, o, stale.of.Wait(t.Context(), time.Time{}))
 	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
 	for range 2 {
 		for range maxFenceRetries {
@@ -38,7 +38,7 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	_, _ = retry.Next(&stale)
 	require.Equal(t, ahead+1, retry.floor, "and never goes back")
 	a := k.Acquire([]string{"x"}, o, retry, false, 1)
-	l, f := k.Finish(&a, o, a.of.Wait(t.Context(), time.Time{}))
+	l, f := k.Finish(t.Context(), &a, o, a.of.Wait(t.Context(), time.Time{}))
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
 }

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"context"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
@@ -107,10 +108,12 @@ func (t *handoffChain) next(fence int64) *handoffChain {
 
 // Accept makes the handed lease that of a call, which is in the queue with this turn. If too little
 // of its time is left, it starts an extension instead, for FinishHandoff, which must succeed before
-// the lease may be used. If the call can't keep the lease, it gets neither, and the lease is
-// released: for instance, it wants a fence and the nodes know of none.
-func (k *Locker) Accept(h *Handoff, turn *keyqueue.Call, o *Options) (held *Lease, a Attempt) {
-	if h.chain.wantsFence = o.Fencing; o.Fencing && h.chain.fence == 0 {
+// lease may be used. If the call can't keep the lease, it gets neither, and the lease is
+// released: its ctx has ended, or it wants a fence and the nodes know of none.
+func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o *Options) (
+	held *Lease, a Attempt,
+) {
+	if h.chain.wantsFence = o.Fencing; ctx.Err() != nil || o.Fencing && h.chain.fence == 0 {
 		k.discardHandoff(h)
 		return nil, a
 	}
@@ -138,11 +141,13 @@ func (a *Attempt) IsHandoff() bool { return a.handoff != nil }
 
 // FinishHandoff takes the votes on the extension of a handed lease. It returns the lease, or nil if
 // the call can't keep it.
-func (k *Locker) FinishHandoff(a *Attempt, o *Options, votes multiplex.Outcome) *Lease {
+func (k *Locker) FinishHandoff(ctx context.Context, a *Attempt, o *Options,
+	votes multiplex.Outcome,
+) *Lease {
 	grant := lease.Grant{
 		Sent: a.of.Sent(), Suspended: a.handoff.suspended, TTL: o.TTL, MaxHold: o.MaxHold,
 	}
-	if votes.Result == multiplex.Won && k.timeLeft(a.handoff) > 0 &&
+	if votes.Result == multiplex.Won && ctx.Err() == nil && k.timeLeft(a.handoff) > 0 &&
 		k.beginTerm(a.lease, o, grant) {
 		return a.lease
 	}

@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 // The goal: a handoff has the time that its lease has left, even if the machine is suspended during
 // the handoff. If little is left, the lease is extended first. Otherwise it ends when it would have
-// ended.
+// ended. A call whose ctx has ended gets nothing.
 func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -30,13 +31,18 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 
 		g := give()
 		slept += 4 * time.Second
-		l, a := k.Accept(g, new(keyqueue.Call), o)
+		l, a := k.Accept(t.Context(), g, new(keyqueue.Call), o)
 		require.False(t, a.IsPending())
 		require.Equal(t, until.Add(-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
-		_, a = k.Accept(g, new(keyqueue.Call), o)
+		_, a = k.Accept(t.Context(), g, new(keyqueue.Call), o)
 		require.True(t, a.IsPending())
+
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		l, a = k.Accept(over, give(), new(keyqueue.Call), o)
+		require.True(t, l == nil && !a.IsPending(), "a call whose ctx has ended")
 	})
 }

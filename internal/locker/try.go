@@ -21,7 +21,7 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 	var retry FenceRetry
 	for {
 		a := k.Acquire(keys, o, &retry, k.hasWaiters(keys, o), len(keys))
-		l, f := k.Finish(&a, o, a.Wait(ctx))
+		l, f := k.Finish(ctx, &a, o, a.Wait(ctx))
 		if f == nil || !o.Fencing {
 			return l, f
 		}
