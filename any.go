@@ -58,8 +58,8 @@ func (c *Client) validateAny(ctx context.Context, kind stats.Call, keys []string
 	case len(keys) > multiplex.MaxAny:
 		err = invalid("%d keys of which to take any: give at most %d", len(keys), multiplex.MaxAny)
 	case o.Fencing:
-		err = invalid("WithFencing for any of %d keys: fences are for a certain key: take it with "+
-			"Acquire", len(keys))
+		err = invalid("AcquireAny and TryAcquireAny can't use WithFencing: a fence belongs to one " +
+			"fixed key; use Acquire")
 	}
 	return keys, o, err
 }

@@ -120,7 +120,7 @@ func TestAcquireAny_VotesForDifferentKeysAreNoQuorum(t *testing.T) {
 		}
 		_, err := c.TryAcquireAny(t.Context(), []string{"a", "b"})
 		require.ErrorIs(t, err, lockpipe.ErrHeld)
-		require.ErrorContains(t, err, `"a" "b" held by another on 5 nodes`)
+		require.ErrorContains(t, err, `"a" "b" held by another caller, seen on 5 nodes`)
 		require.EqualValues(t, 3, c.Stats().SplitVotes)
 		synctest.Wait()
 		for i, left := range []int{1, 1, 1, 1, 2} {
@@ -215,7 +215,7 @@ func TestAcquireAny_RefusesBadArguments(t *testing.T) {
 			"give at least one": func() (*lockpipe.Lease, error) {
 				return c.AcquireAny(t.Context(), lockpipe.Slots("slot", -1))
 			},
-			"take it with Acquire": func() (*lockpipe.Lease, error) {
+			"use Acquire": func() (*lockpipe.Lease, error) {
 				return c.AcquireAny(t.Context(), []string{"a", "b"}, lockpipe.WithFencing())
 			},
 		} {

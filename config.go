@@ -34,10 +34,6 @@ const (
 	// longestDelay replaces every longer time between two attempts. Eight times as much fits into
 	// 64 bits.
 	longestDelay = 10 * 365 * 24 * time.Hour
-	// maxKeys and maxKeyLength bound one call: with a token of the usual length, servers accept
-	// the largest call.
-	maxKeys      = 1 << 16
-	maxKeyLength = 1 << 20
 )
 
 // NoOwner as Config.Owner keeps no name with the locks: nobody can see who holds them, and tokens
@@ -48,7 +44,8 @@ const NoOwner = "-"
 // of each other field is a good default.
 type Config struct {
 	// Nodes has one URL for each independent master, in an odd number such as 3 or 5:
-	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. At most 64.
+	// redis://user:pass@host:6379/0, rediss:// for TLS, unix:///path, or host:port. valkey:// and
+	// valkeys:// mean the same as redis:// and rediss://. At most 64.
 	// docs/operations.md lists what else a URL may have.
 	//
 	// For a master that Sentinel watches, give the addresses of its sentinels and its name:
@@ -100,27 +97,28 @@ type Config struct {
 	// digit or punctuation of ASCII: it goes to every node with every lock. Everybody who may read
 	// the keys can see it. It is in no metric, and in no log line but about other clients.
 	Owner string
-	// TLS is used for rediss:// nodes and for nodes given as host:port; nil means the system's
-	// roots for rediss:// and no TLS for host:port.
+	// TLS is used for rediss:// nodes and for nodes given as host:port, and New refuses redis://
+	// with it; nil means the system's roots for rediss:// and no TLS for host:port.
 	TLS *tls.Config
 	// Credentials returns the user and password for the next connection to a node, such as a token
-	// that is valid for some minutes. With nil the client takes them from the URLs; if Credentials
-	// is set, the URLs must have none. node is what NodeStatus.Addr shows. The Client calls it on a
-	// goroutine, before each connect and never twice at the same time for one node. After an error
-	// or a panic the node is down. ctx ends after three seconds, or when Close ends the
-	// connections. If the call does not return then, the Client stops waiting for it, as for Dial.
-	// While a node is down or quarantined, there may be several calls a second, so keep a token
-	// while it is valid. A connection outlasts its token, if the server allows that.
+	// that is valid for some minutes. If it is set, the URLs must have none. node is what
+	// NodeStatus.Addr shows. The Client calls it on a goroutine, before each connect and never
+	// twice at the same time for one node. After an error or a panic the node is down. ctx ends
+	// after three seconds, or when Close ends the connections; if the call does not return then, it
+	// is left as a call of Dial is. While a node is down or quarantined, there may be several calls
+	// a second, so keep a token while it is valid. A connection outlasts its token.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
 	// Dial opens the connections, for tests and tunnels; nil for a net.Dialer. network is tcp or
-	// unix. The Client calls it on a goroutine, and again after every loss of a connection. Inspect
-	// calls it for connections of its own. ctx ends after a second, or when Close ends the
-	// connections, and Dial should return then. If it does not return, the node is down, and
-	// NodeStatus.Err says why. Until it returns, the Client does not call Dial for this node again;
-	// the same holds for Inspect and its own call. Close does not wait for such a call, so the
-	// goroutine may outlive the Client. A connection that comes too late is closed. The stack of a
-	// panic is logged, once for each node. All this holds for each sentinel too.
+	// unix. The Client and Inspect each call it on a goroutine of their own, for each connection.
+	// ctx ends after DialTimeout, or when Close ends the connections, and Dial should return then.
+	// If it does not, the node is down, NodeStatus.Err says why, and there is no further call for
+	// the node until it returns. Close does not wait for it. A connection that comes too late is
+	// closed. The stack of a panic is logged, once for each node. The same holds for each sentinel.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialTimeout bounds one connect to a node or a sentinel: the look-up of its name, the dial,
+	// TLS, the login and the restart guard. The default is 5 s, the least 1 ms. A node that was not
+	// connected in time is down. NodeStatus.Err says how long each step took.
+	DialTimeout time.Duration
 	// Logger gets a line when a node is lost, quarantined or back, and when leases are lost. While
 	// calls wait and no quorum can be reached, it gets one each minute. nil is slog.Default.
 	Logger *slog.Logger
@@ -148,8 +146,9 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 		return cfg, nil, err
 	}
 	nodes, err := parts.Read(parts.Config{
-		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil,
-		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next), Owner: cfg.Owner,
+		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil, Owner: cfg.Owner,
+		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next),
+		DialTimeout: cfg.DialTimeout,
 	})
 	if err != nil {
 		err = invalid("%w", err)
@@ -163,6 +162,7 @@ func (cfg *Config) environment() multiplex.Config {
 		NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
 		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger, Credentials: cfg.Credentials,
 		Prefix: cfg.Prefix, Guard: multiplex.GuardMode(cfg.RestartGuard),
+		DialTimeout: cfg.DialTimeout,
 	}
 }
 
@@ -189,6 +189,7 @@ func (cfg Config) validated() (Config, error) {
 	// A TTL is sent in whole milliseconds.
 	cfg.TTL, cfg.MaxTTL = cfg.TTL.Truncate(time.Millisecond), cfg.MaxTTL.Truncate(time.Millisecond)
 	positive("NodeTimeout", &cfg.NodeTimeout, min(defaultNodeTimeout, cfg.TTL))
+	positive("DialTimeout", &cfg.DialTimeout, 5*time.Second)
 	switch {
 	case err != nil:
 		return cfg, err
@@ -217,7 +218,10 @@ func (cfg Config) validated() (Config, error) {
 			cfg.NodeTimeout, minNodeTimeout, meant(cfg.NodeTimeout, "Millisecond"))
 	case cfg.NodeTimeout > cfg.TTL:
 		return cfg, invalid("Config.NodeTimeout is %v, above TTL (%v): an attempt would outlive "+
-			"its lease", cfg.NodeTimeout, cfg.TTL)
+			"its lease: lower it to at most TTL", cfg.NodeTimeout, cfg.TTL)
+	case cfg.DialTimeout < minNodeTimeout, cfg.DialTimeout > maxMaxTTL:
+		return cfg, invalid("Config.DialTimeout is %v: give at least %v and at most %v%s",
+			cfg.DialTimeout, minNodeTimeout, maxMaxTTL, meant(cfg.DialTimeout, "Second"))
 	case ids.OwnerFlaw(cfg.Owner) != "":
 		return cfg, invalid("Config.Owner is %.96q, which %s: give at most %d letters, digits and "+
 			"punctuation marks, or NoOwner", cfg.Owner, ids.OwnerFlaw(cfg.Owner), ids.MaxOwner)

@@ -74,7 +74,7 @@ func (e *HeldError) Error() string {
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), maxKeys)])
 	text = prefix.Text + text[1:len(text)-1]
 	if len(e.Nodes) == 0 {
-		return text + " held by another caller of this client"
+		return text + " is held by another caller of this Client"
 	}
 	nodes := strings.Join(e.Nodes[:min(len(e.Nodes), maxNodes)], ", ")
 	if len(e.Nodes) > maxNodes {
@@ -84,7 +84,7 @@ func (e *HeldError) Error() string {
 	if e.Owner != "" {
 		owner = " (" + e.Owner + ")"
 	}
-	return fmt.Sprintf("%s held by another%s on %s (%s)", text, owner, countNodes(len(e.Nodes)),
+	return fmt.Sprintf("%s held by another caller%s, seen on %s (%s)", text, owner, countNodes(len(e.Nodes)),
 		nodes)
 }
 
@@ -241,7 +241,9 @@ func failureError(f *locker.Failure) error {
 	switch {
 	case f.Votes.Result == 0 && (f.End == ErrClosed || f.End == ErrOverloaded):
 		return f.End
-	case f.Votes.Result == 0: // no attempt was made
+	case f.Votes.Result == 0 && !f.HasWaited: // no attempt was made
+		return prefix.Errorf("ctx was already cancelled: %w", f.End)
+	case f.Votes.Result == 0:
 		return prefix.Errorf("%w", f.End)
 	case f.Votes.Result == multiplex.Won:
 		err = prefix.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, f.Passed,

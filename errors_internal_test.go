@@ -81,13 +81,13 @@ func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 		}
 		return e.Error()
 	}
-	require.Equal(t, `lockpipe: "k0" held by another caller of this client`, text(1, 0))
-	require.Equal(t, `lockpipe: "k0" held by another on 1 node (n0)`, text(1, 1))
-	require.Equal(t, `lockpipe: "k0" "k1" "k2" held by another on 2 nodes (n0, n1)`, text(4, 2))
-	require.Equal(t, `lockpipe: "k0" held by another on 6 nodes (n0, n1, n2, n3, n4, ...)`,
+	require.Equal(t, `lockpipe: "k0" is held by another caller of this Client`, text(1, 0))
+	require.Equal(t, `lockpipe: "k0" held by another caller, seen on 1 node (n0)`, text(1, 1))
+	require.Equal(t, `lockpipe: "k0" "k1" "k2" held by another caller, seen on 2 nodes (n0, n1)`, text(4, 2))
+	require.Equal(t, `lockpipe: "k0" held by another caller, seen on 6 nodes (n0, n1, n2, n3, n4, ...)`,
 		text(1, 6))
 	owned := &HeldError{Keys: []string{"k"}, Nodes: []string{"n"}, Owner: "web-3:4711"}
-	require.EqualError(t, owned, `lockpipe: "k" held by another (web-3:4711) on 1 node (n)`)
+	require.EqualError(t, owned, `lockpipe: "k" held by another caller (web-3:4711), seen on 1 node (n)`)
 }
 
 // The goal: the text about a missing quorum begins with what a reader wants to know first: how many

@@ -303,6 +303,7 @@ func (v *fakeNodes) nothingLeft(t *testing.T) {
 type fakeNode struct {
 	*memorynode.Node
 	latency time.Duration // the longest, one way
+	far     bool          // and no less
 	// It agrees to push changes, and never does; set before there are clients.
 	tells bool
 
@@ -379,8 +380,14 @@ func (n *fakeNode) before(command string, args []string, greeted bool) (reply st
 		return failed("ERR unknown subcommand")
 	}
 	lock := greeted && (command == "SET" || command == "EVALSHA")
-	if lock && !strings.HasPrefix(args[0], prefix+"lockpipe:none:") &&
-		!slices.Contains(args, layoutsKey) {
+	probes := func(arg string) bool { return strings.HasPrefix(arg, prefix+"lockpipe:none:") }
+	switch {
+	case lock && slices.ContainsFunc(args, probes): // the connector's, at any time
+		if n.failure != "" {
+			return failed(n.failure)
+		}
+		return ""
+	case lock && !slices.Contains(args, layoutsKey):
 		if reply = n.refuse(); reply != "" {
 			return reply
 		}
@@ -440,7 +447,7 @@ func (n *fakeNode) fail(message string) {
 }
 
 func (n *fakeNode) dial() net.Conn {
-	there, back := newStream(n.latency), newStream(n.latency)
+	there, back := newStream(n), newStream(n)
 	go n.serve(&fakeConn{in: there, out: back})
 	return &fakeConn{in: back, out: there}
 }
@@ -467,6 +474,7 @@ func (*fakeConn) SetWriteDeadline(time.Time) error { return nil }
 // net.Pipe would hold up who writes to a silent node, and lose what was written when he closes.
 type stream struct {
 	latency time.Duration // the longest
+	far     bool          // and no less
 	news    chan struct{} // there is something to see for the reader
 
 	mu     sync.Mutex // guards all below
@@ -481,8 +489,8 @@ type piece struct {
 	due  time.Time
 }
 
-func newStream(latency time.Duration) *stream {
-	return &stream{latency: latency, news: make(chan struct{}, 1)}
+func newStream(n *fakeNode) *stream {
+	return &stream{latency: n.latency, far: n.far, news: make(chan struct{}, 1)}
 }
 
 func (s *stream) write(p []byte) (int, error) {
@@ -494,6 +502,9 @@ func (s *stream) write(p []byte) (int, error) {
 	next := piece{data: bytes.Clone(p)}
 	if s.latency > 0 {
 		next.due = time.Now().Add(rand.N(s.latency + 1))
+	}
+	if s.far {
+		next.due = time.Now().Add(s.latency)
 	}
 	s.pieces = append(s.pieces, next)
 	s.tell()

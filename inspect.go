@@ -58,11 +58,11 @@ func (i Inspection) Worst() Severity {
 // node's locks, how fast the node answers, and whether its clock runs like the caller's. Then it
 // checks that each name leads to one server, and each to another, and none to a replica of another.
 //
-// Inspect takes about a second, or two or three if a node hangs, at most about four. It has at most
-// two connections to each node. If the node's user lacks a permission for a check, a finding names
-// it. A node that can't be reached is a finding too. The error is ErrInvalid if New refuses cfg
-// too, and then nothing was dialled, or it is ctx's. Inspect may be called at any time, and by many
-// at once. It logs nothing but a panic of Dial or Credentials.
+// Inspect takes about a second, and if a node hangs at most DialTimeout and three seconds. It has
+// at most two connections to each node. If the node's user lacks a permission for a check, a
+// finding names it. A node that can't be reached is a finding too. The error is ErrInvalid if New
+// refuses cfg too, and then nothing was dialled, or it is ctx's. Inspect may be called at any time,
+// and by many at once. It logs nothing but a panic of Dial or Credentials.
 func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext

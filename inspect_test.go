@@ -305,7 +305,7 @@ func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
 			began := time.Now()
 			all, err := c.Inspect(t.Context())
 			require.NoError(t, err)
-			require.LessOrEqual(t, time.Since(began), 4*time.Second)
+			require.LessOrEqual(t, time.Since(began), 8*time.Second)
 			for i := range 4 {
 				finds(t, all, v.urls[i], lockpipe.SeverityError, "can't be used")
 			}
@@ -314,8 +314,8 @@ func TestInspect_DoesNotWaitLongForNodesThatHang(t *testing.T) {
 	}
 }
 
-// The goal: an inspection ends after four seconds, even if a node is slow in everything and is only
-// just not given up before.
+// The goal: an inspection ends after DialTimeout and three seconds, even if a node is slow in
+// everything and is only just not given up before.
 func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -338,7 +338,7 @@ func TestInspect_GivesUpANodeThatIsSlowInEverything(t *testing.T) {
 			return ""
 		})
 		c, err := lockpipe.New(config(v.urls, []func(*lockpipe.Config){func(cfg *lockpipe.Config) {
-			cfg.RestartGuard = lockpipe.GuardOff
+			cfg.RestartGuard, cfg.DialTimeout = lockpipe.GuardOff, time.Second
 			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				if addr == v.urls[0] {
 					time.Sleep(900 * time.Millisecond)

@@ -63,6 +63,18 @@ func TestInvalid_AConfigIsRefused(t *testing.T) {
 			lockpipe.Config{Nodes: one, NodeTimeout: -1},
 			[]string{"Config.NodeTimeout", "-1ns"},
 		},
+		"DialTimeout negative": {
+			lockpipe.Config{Nodes: one, DialTimeout: -1},
+			[]string{"Config.DialTimeout", "-1ns", "positive"},
+		},
+		"DialTimeout without a unit": {
+			lockpipe.Config{Nodes: one, DialTimeout: 5},
+			[]string{"Config.DialTimeout", "5ns", "1ms", "did you mean 5*time.Second?"},
+		},
+		"DialTimeout too long": {
+			lockpipe.Config{Nodes: one, DialTimeout: 91 * 24 * time.Hour},
+			[]string{"Config.DialTimeout", "2184h0m0s", "at most 2160h0m0s"},
+		},
 		"TTL below 10 ms": {
 			lockpipe.Config{Nodes: one, TTL: 9 * time.Millisecond},
 			[]string{"Config.TTL", "9ms", "10ms"},
@@ -204,6 +216,7 @@ func TestInvalid_WaysToWriteANodeAreTaken(t *testing.T) {
 		"redis://user:secret@host:6379/0", "redis://:secret@host:6379", "rediss://host:6380",
 		"unix:///var/run/redis.sock", "[::1]:6379", "redis://[::1]:6379", "redis://host:6379?db=2",
 		"redis://user:se%2Fcr%3Fet@host:6379",
+		"valkey://user:secret@host:6379/0", "valkeys://host:6380", "VALKEY://host",
 	} {
 		c, err := lockpipe.New(lockpipe.Config{
 			Nodes: []string{node}, Logger: slog.New(slog.DiscardHandler),

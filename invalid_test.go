@@ -22,14 +22,24 @@ func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 		for i := range many {
 			many[i] = fmt.Sprint(i)
 		}
+		long := make([]string, 1<<10)
+		for i := range long {
+			long[i] = fmt.Sprint(i, strings.Repeat("x", 1<<12))
+		}
 		tests := map[string]struct {
 			keys []string
 			says string
 		}{
-			"empty":                  {[]string{""}, "key 1 of 1 is empty"},
-			"empty among others":     {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
-			"more than a MiB":        {[]string{strings.Repeat("x", 1<<20+1)}, "1048577 bytes"},
-			"a MiB, and the prefix":  {[]string{"a", strings.Repeat("x", 1<<20)}, "key 2 of 2"},
+			"empty":              {[]string{""}, "key 1 of 1 is empty"},
+			"empty among others": {[]string{"a", "b", "", "c"}, "key 3 of 4 is empty"},
+			"more than 64 KiB": {
+				[]string{strings.Repeat("x", 1<<16+1)},
+				"key 1 of 1 has 65537 bytes: give at most 65536, with Config.Prefix",
+			},
+			"64 KiB, and the prefix": {[]string{"a", strings.Repeat("x", 1<<16)}, "key 2 of 2"},
+			"more than 4 MiB together": {
+				long, "1024 keys have more than 4194304 bytes together",
+			},
 			"more than a call takes": {many, "65537 keys"},
 			"our own": {
 				[]string{"lockpipe:fence:k"},
@@ -119,7 +129,7 @@ func TestInvalid_ARefusedKeyIsNotRepeatedInTheError(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	c := newClient(t, nodes)
-	_, err := c.TryAcquire(t.Context(), strings.Repeat("x", 1<<20+1))
+	_, err := c.TryAcquire(t.Context(), strings.Repeat("x", 1<<16+1))
 	require.ErrorIs(t, err, lockpipe.ErrInvalid)
 	require.Less(t, len(err.Error()), 300)
 }

@@ -3,7 +3,6 @@ package lockpipe
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
@@ -71,8 +70,7 @@ func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
 
-// validateCall checks the arguments before anything is sent, and drops repeated keys. Errors name
-// keys by their number, since keys may be long or secret.
+// validateCall checks the arguments before anything is sent, and drops repeated keys.
 func (c *Client) validateCall(
 	ctx context.Context, kind stats.Call, keys []string, opts []Option,
 ) ([]string, locker.Options, error) {
@@ -83,26 +81,9 @@ func (c *Client) validateCall(
 		return nil, o, err
 	case ctx == nil:
 		return nil, o, errNilContext
-	case len(keys) == 0:
-		return nil, o, invalid("no keys: give at least one")
-	case len(keys) > maxKeys:
-		return nil, o, invalid("%d keys in one call: give at most %d", len(keys), maxKeys)
 	}
-	for i, k := range keys {
-		switch {
-		case k == "":
-			return nil, o, invalid("key %d of %d is empty", i+1, len(keys))
-		case strings.HasPrefix(k, ids.Reserved):
-			return nil, o, invalid("key %d of %d, %.64q, begins with %q, as the Client's own "+
-				"keys do: name it otherwise", i+1, len(keys), k, ids.Reserved)
-		case c.reserved.In(k) != "":
-			return nil, o, invalid("key %d of %d, behind Config.Prefix %.64q, has %q in its name, "+
-				"which clients keep for themselves: name it otherwise",
-				i+1, len(keys), c.cfg.Prefix, c.reserved.In(k))
-		case len(c.cfg.Prefix)+len(k) > maxKeyLength:
-			return nil, o, invalid("key %d of %d has %d bytes: give at most %d, with the prefix",
-				i+1, len(keys), len(k), maxKeyLength)
-		}
+	if flaw := ids.Flaw(keys, c.cfg.Prefix, &c.reserved); flaw != "" {
+		return nil, o, invalid("%s", flaw)
 	}
 	return ids.Distinct(keys), o, nil
 }

@@ -78,14 +78,14 @@ func TestOwner_IsInTheErrorOfACallThatWaited(t *testing.T) {
 			owner, text := waitedOut(t, c)
 			require.Equal(t, want, owner)
 			named := map[bool]string{true: " (" + want + ")"}[want != ""]
-			require.Contains(t, text, "held by another"+named+" on ")
+			require.Contains(t, text, "held by another caller"+named+", seen on ")
 			release(t, l)
 			synctest.Wait() // until all nodes have the release
 		}
 		l, next := behindAnother(t, c, "k")
 		owner, text := waitedOut(t, c)
 		require.Empty(t, owner, "another waits before it, and the client does not know who will")
-		require.Contains(t, text, "held by another caller of this client")
+		require.Contains(t, text, "is held by another caller of this Client")
 		release(t, l)
 		release(t, granted(t, next))
 		synctest.Wait()

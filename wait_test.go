@@ -219,7 +219,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 		third := queueFor(ctx, c, []string{"k"})
 		after, err := retryAfter(t, third)
 		require.Zero(t, after, "others are before it")
-		require.ErrorContains(t, err, "held by another caller of this client")
+		require.ErrorContains(t, err, "is held by another caller of this Client")
 		release(t, l)
 		release(t, granted(t, next))
 
@@ -228,7 +228,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 		defer cancel()
 		after, err = retryAfter(t, queueFor(ctx, c, []string{"k"}))
 		require.InDelta(t, 9*time.Second, after, float64(5*time.Millisecond))
-		require.ErrorContains(t, err, "held by another (")
+		require.ErrorContains(t, err, "held by another caller (")
 		release(t, l)
 
 		for i := range v.nodes { // somebody who never gives it back
@@ -239,7 +239,7 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 		defer cancel()
 		after, err = retryAfter(t, queueFor(ctx, c, []string{"k"}))
 		require.Zero(t, after, "until nobody knows when")
-		require.ErrorContains(t, err, "held by another on ")
+		require.ErrorContains(t, err, "held by another caller, seen on ")
 	})
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		before, err := c.TryAcquireAll(t.Context(), []string{"k", "beside k"})

@@ -120,7 +120,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 				return "", <-next, nil
 			}
 		})
-		time.Sleep(link.ConnectTimeout + endpoint.DialGrace)
+		time.Sleep(endpoint.DialTimeout + endpoint.DialGrace)
 		synctest.Wait()
 		for range 10 {
 			require.Equal(t, NodeDown, m.Nodes()[0].State)
@@ -135,7 +135,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		up(t, m)
 		require.EqualValues(t, 2, calls.Load())
 		m.nodes[0].Link.Current().Abandon()
-		time.Sleep(link.ConnectTimeout / 2)
+		time.Sleep(endpoint.DialTimeout / 2)
 		require.EqualValues(t, 3, calls.Load())
 		require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 	})
@@ -167,7 +167,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 			all, err := inspector(t, m).Inspect(t.Context())
 			require.NoError(t, err)
 			require.ErrorContains(t, all[0].Err, "Config.Credentials has not returned, although")
-			require.LessOrEqual(t, time.Since(began), link.ConnectTimeout+endpoint.DialGrace)
+			require.LessOrEqual(t, time.Since(began), endpoint.DialTimeout+endpoint.DialGrace)
 		}
 		hangs() // that of the connector
 		require.EqualValues(t, 1, calls.Load())

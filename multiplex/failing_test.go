@@ -295,7 +295,7 @@ func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 }
 
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
-// for locks; commands that are forbidden for all do.
+// for locks; with commands that are forbidden for all the node is down.
 func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	const key = "-NOPERM this user has no permissions to access one of the keys used as " +
 		"arguments\r\n"
@@ -308,9 +308,10 @@ func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 		require.Zero(t, log.warnings.Load())
 		actors[0].play(refusesAll(command))
 		require.NoError(t, attempts(t, m, 3*time.Second))
-		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.ErrorContains(t, m.Nodes()[0].Err, "its user may not use EVALSHA: NOPERM")
 		require.Equal(t, int32(1), log.warnings.Load())
-	}, log.about("node is failing"))
+	}, log.about("connection to node lost"))
 }
 
 // The goal: if a server lost its scripts, the probe loads its own.

@@ -49,8 +49,8 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), nil)
-	waitsFor := "first use? no node has been admitted yet, and there is no answer from " +
-		m.nodes[2].Link.Name()
+	waitsFor := "waiting for " + m.nodes[2].Link.Name() + " to decide whether the nodes are new: " +
+		"until then, or MaxTTL, it does not vote"
 	becomes(t, m, 0, NodeQuarantined, waitsFor)
 	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -191,4 +193,40 @@ func TestFlush_CallsThatGaveUpLeaveTheQueue(t *testing.T) {
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		_ = wait(m.Release(first.claim, 1), t.Context())
 	})
+}
+
+// The goal: calls with long keys that wait together are spread over many trips, so the bytes that
+// are under way to a node are bounded. The bound leaves short keys alone.
+func TestFlush_HasABoundedNumberOfBytes(t *testing.T) {
+	t.Parallel()
+	for length, mayHave := range map[int]int{100: 512 * 100, 1 << 16: 512 * 512} {
+		synctest.Test(t, func(t *testing.T) {
+			m, _, stop := simulated(1, 1, 0)
+			defer stop()
+			var most atomic.Int64
+			trip := m.nodes[0].SendFlush
+			m.nodes[0].SendFlush = func(f *node.Flush) {
+				bytes := 0
+				for _, o := range f.Ops {
+					for _, key := range o.Op().Keys.All() {
+						bytes += len(key)
+					}
+				}
+				most.Store(max(most.Load(), int64(bytes)))
+				time.Sleep(10 * time.Millisecond)
+				trip(f)
+			}
+			m.cfg.NodeTimeout = time.Minute
+			var callers sync.WaitGroup
+			for i := range 2000 {
+				c := claim(strings.Repeat("k", length-4)+fmt.Sprintf("%04d", i), "t")
+				callers.Go(func() {
+					require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
+				})
+			}
+			callers.Wait()
+			require.LessOrEqual(t, most.Load(), int64(mayHave))
+			require.Greater(t, most.Load(), int64(mayHave)/3)
+		})
+	}
 }

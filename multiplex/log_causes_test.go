@@ -92,7 +92,7 @@ func TestLogCauses_AServerWithoutTLSIsLoggedOnce(t *testing.T) {
 		return client, nil
 	})
 	require.Len(t, lines, 1)
-	require.Contains(t, lines[0], "connected, but no answer to TLS: the server may speak none")
+	require.Contains(t, lines[0], "the server did not answer the TLS handshake; if it does not")
 }
 
 // The goal: a server in protected mode is one line of the log, with the first sentence of its text.

@@ -52,10 +52,12 @@ type Config struct {
 	// Fleet leaves on each node which layouts the client uses, and reads those of others. Several
 	// Muxes of one client share it. It is required.
 	Fleet *fleet.Fleet
-	// TLS is for rediss:// and for nodes given without a scheme; nil for the default of rediss://.
+	// TLS is for rediss:// and nodes without a scheme; nil for the default of rediss://.
 	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// DialTimeout is that of endpoint.Endpoint; 0 for its default.
+	DialTimeout time.Duration
 	// Credentials returns the user and password for a node, and those of its URL are not used; nil
 	// for those of its URL. See endpoint.CredentialsFunc.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
@@ -137,7 +139,7 @@ func New(cfg Config) (*Mux, error) {
 	endpoints := make([]*endpoint.Endpoint, len(cfg.Nodes))
 	indexes := map[string]int{}
 	for i, text := range cfg.Nodes {
-		e, err := endpoint.Parse(text, cfg.TLS)
+		e, err := endpoint.Parse(text, cfg.TLS, cfg.DialTimeout)
 		if err != nil {
 			return nil, fmt.Errorf("[%d] %w", i, err)
 		}

@@ -1,7 +1,6 @@
 package multiplex
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -9,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -137,23 +138,23 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft}
 	for missing, want := range map[string][]string{
 		"":                 nil,
-		"+set":             {"can't be written: ERR"},
+		"+set":             {"its user may not use SET: "},
 		"+get":             {"can't be read: NOPERM"},
-		"+del":             {"could not be released: NOPERM"},
-		"+mget":            {"could not be released: ERR"},
-		"+evalsha":         {"'evalsha'"},
+		"+del":             {"its user may not use DEL: "},
+		"+mget":            {"its user may not use MGET: "},
+		"+evalsha":         {"its user may not use EVALSHA: NOPERM"},
 		"+script|load":     {"'script|load'"},
 		"+info":            {"'info'"},
-		"+exists":          {lacksSet},
-		"+pexpire":         {"can't be kept"},
-		"+pttl":            {"can't be written: ERR"},
-		"+getrange":        {lacksHolder},
+		"+exists":          {"its user may not use EXISTS: "},
+		"+pexpire":         {"its user may not use PEXPIRE: "},
+		"+pttl":            {"its user may not use PTTL: "},
+		"+getrange":        {"its user may not use GETRANGE: "},
 		"+config|get":      {"Inspect: CONFIG GET"},
-		"+client|id":       {lacksFarewell},
-		"+client|kill":     {lacksFarewell},
+		"+client|id":       {"its user may not use CLIENT ID: NOPERM"},
+		"+client|kill":     {"its user may not use CLIENT KILL: NOPERM"},
 		"+client|tracking": {lacksTold, "Inspect: CLIENT TRACKING"},
 		"+client|caching":  {lacksTold, "Inspect: CLIENT CACHING"},
-		"+ping":            nil, // but for the server's ACL LOG
+		"+ping":            {"its user may not use PING: "},
 		"+time":            {"can't be kept"},
 		"+hgetall":         {"can't be kept"},
 		"+hset":            {"can't be kept"},
@@ -215,9 +216,7 @@ func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 	t.Run("without the guard", func(t *testing.T) {
 		t.Parallel()
 		rules := needed
-		for _, one := range []string{
-			"+get", "+info", "+config|get", "+client|id", "+client|kill",
-		} {
+		for _, one := range []string{"+get", "+info", "+config|get"} {
 			rules = without(t, rules, one)
 		}
 		_, url := asUser(t, rules, "")
@@ -290,20 +289,41 @@ func TestPermissions_NewerCommandsAreOptional(t *testing.T) {
 	require.Empty(t, keys.Items)
 }
 
-// The goal: what a user may not do costs only the caller who asks for it: nothing is left behind,
-// and others of the same flush go on.
-func TestPermissions_WhatIsNotGivenLeavesNothingBehind(t *testing.T) {
+// The goal: a permission that is taken away at run time takes the node out within three seconds,
+// also if nobody asks for a lock, and the reason is in the status. The node is back with it.
+func TestPermissions_AreMissedAtRunTime(t *testing.T) {
 	t.Parallel()
-	s, url := asUser(t, without(t, needed, "+exists"), "")
-	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
-	up(t, m)
-	set := new(Claim)
-	set.Init("app:", []string{"a", "b"}, "token", "")
-	err := wait(m.Acquire(set, time.Minute, 1), t.Context())
-	require.ErrorIs(t, err, ErrNoQuorum)
-	require.ErrorContains(t, err, "on @user_script") // it is the script that may not
-	require.NoError(t, wait(m.Release(set, 1), context.Background()))
-	keys, err := s.do("KEYS", "app:?")
-	require.NoError(t, err)
-	require.Empty(t, keys.Items)
+	for _, permission := range []string{"evalsha", "pexpire", "del", "exists"} {
+		t.Run(permission, func(t *testing.T) {
+			t.Parallel()
+			s, url := asUser(t, needed, "")
+			m := start(t, []string{url},
+				func(c *Config) { c.Prefix, c.MaxTTL = "app:", time.Second })
+			up(t, m)
+			_, err := s.do("ACL", "SETUSER", "u", "-"+permission)
+			require.NoError(t, err)
+			becomes(t, m, 0, NodeDown, "its user may not use "+strings.ToUpper(permission)+": ")
+			err = wait(m.Acquire(claim("app:k", "t"), time.Second, 1), t.Context())
+			require.ErrorContains(t, err, "its user may not use")
+			_, err = s.do("ACL", "SETUSER", "u", "+"+permission)
+			require.NoError(t, err)
+			up(t, m)
+		})
+	}
+}
+
+// The goal: a lost permission is noticed in time, by the time of the connector.
+func TestPermissions_AreLookedAtInTime(t *testing.T) {
+	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
+		for range 20 {
+			actors[0].play(map[string]string{"EVALSHA " + ids.ProbeKey: resptest.Strings(
+				"PEXPIRE ERR The user executing the script can't run this command or subcommand")})
+			time.Sleep(3 * time.Second)
+			require.Equal(t, NodeDown, m.Nodes()[0].State)
+			require.ErrorContains(t, m.Nodes()[0].Err, "its user may not use PEXPIRE: ERR The user")
+			actors[0].play(nil)
+			time.Sleep(link.MaxReconnectDelay)
+			require.Equal(t, NodeUp, m.Nodes()[0].State)
+		}
+	})
 }

@@ -56,7 +56,7 @@ func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
 	m.aging = newAging(len(m.nodes), min(slowAfter, m.cfg.NodeTimeout), m.look)
 	return batch.New(batch.Config[Attempt, roundState]{
 		Readers: len(m.nodes), Quorum: quorum.Need(len(m.nodes)),
-		Weight:   func(a *Attempt) int { return a.op.Keys.Len() },
+		Weight:   func(a *Attempt) int { return a.op.Keys.Weight() },
 		FollowUp: func(a *Attempt) bool { return a.op.Kind != node.Acquire },
 		Open:     m.openRound, Emptied: m.dropRound, Seal: m.sealRound,
 		Read: m.read, Missed: m.missed,

@@ -162,6 +162,25 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 	}
 }
 
+// The goal: an inspection sees for how long the certificates of the server and the client last.
+func TestTLS_AnInspectionReadsTheCertificates(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	lasts := func(d time.Duration) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.NotAfter = time.Now().Add(d) }
+	}
+	s := startSecure(t, a, lasts(20*time.Hour))
+	for url, lasting := range map[string]float64{
+		"rediss://" + s.address: 1, "unix://" + s.socket(): 0,
+	} {
+		m := start(t, []string{url}, withTLS(a.client(lasts(200*time.Hour))))
+		all, err := inspector(t, m).Inspect(t.Context())
+		require.NoError(t, err)
+		require.InDelta(t, 20*lasting, all[0].ServerCertificate.Hours(), 1)
+		require.InDelta(t, 200*lasting, all[0].ClientCertificate.Hours(), 1)
+	}
+}
+
 // The goal: a server that restarts is found again over TLS, and the restart guard and the notice of
 // a flush work there as anywhere.
 func TestTLS_TheGuardWorksOverIt(t *testing.T) {
@@ -248,11 +267,11 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 			url: "rediss://", tls: foreign,
 			says: "unknown certificate authority",
 		},
-		"no TLS":            {url: "redis://", tls: a.client(nil), says: "without TLS"},
+		"no TLS":            {url: "redis://", says: "without TLS"},
 		"no TLS, no scheme": {says: "without TLS"},
 		"a server without TLS": {
 			url: "rediss://", tls: a.client(nil), inClear: true,
-			says: "no answer to TLS",
+			says: "did not answer the TLS handshake",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

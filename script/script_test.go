@@ -1,6 +1,7 @@
 package script_test
 
 import (
+	"crypto/sha1"
 	"fmt"
 	"strconv"
 	"strings"
@@ -339,6 +340,13 @@ func TestRepliesThatDoNotAddUpAreErrors(t *testing.T) {
 	refusals, err := script.DecodeList(nil, []int64{0, 1, 1, 2, 0}, &c)
 	require.NoError(t, err)
 	require.Equal(t, []script.Refusal{{Set: 0, Key: 0}, {Set: 1, Key: script.Refilled}}, refusals)
+}
+
+// The goal: each script's constant name is the SHA-1 of its source, as servers compute it.
+func TestTheNamesAreThoseOfTheSources(t *testing.T) {
+	for _, s := range script.All() {
+		require.Equal(t, fmt.Sprintf("%x", sha1.Sum([]byte(s.Source))), s.SHA, "%s.lua", s.Name)
+	}
 }
 
 // The goal: the name by which EVALSHA calls a script is the server's own.

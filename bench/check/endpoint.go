@@ -8,7 +8,7 @@ type Endpoint struct{ node *endpoint.Endpoint }
 // ParseEndpoint reads the URL of a node, which means here what it means to a Client. Its errors
 // hold neither user nor password.
 func ParseEndpoint(text string) (Endpoint, error) {
-	node, err := endpoint.Parse(text, nil)
+	node, err := endpoint.Parse(text, nil, 0)
 	return Endpoint{node}, err
 }
 

@@ -4,7 +4,6 @@ package nodes
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,39 +51,20 @@ func Parse(text string) (Plan, error) {
 		return Plan{start: n, inProcess: kind == "inprocess"}, nil
 	}
 	var plan Plan
-	entries := strings.Split(text, ",")
-	for i, url := range entries {
+	for i, url := range strings.Split(text, ",") {
 		url = strings.TrimSpace(url)
 		node, err := check.ParseEndpoint(url)
 		if err != nil {
 			const remedy = "give local:N, inprocess:N, or URLs such as redis://host:6379 with " +
 				"commas between them, and %2C for one in a password"
-			if mayCutPassword(entries, i) {
-				return Plan{}, &Error{Value: fmt.Sprintf("entry %d", i+1), Remedy: remedy}
+			return Plan{}, &Error{
+				Value: fmt.Sprintf("entry %d", i+1), Remedy: err.Error() + "; " + remedy,
 			}
-			return Plan{}, &Error{Value: redacted(url), Remedy: err.Error() + "; " + remedy}
 		}
 		plan.urls = append(plan.urls, url)
 		plan.endpoints = append(plan.endpoints, node)
 	}
 	return plan, nil
-}
-
-// schemes are how URLs of nodes begin.
-var schemes = []string{"redis://", "rediss://", "unix://"}
-
-// mayCutPassword reports whether a comma at an end of entry i may be one of a password. Then any
-// word of the entry may be a piece of it.
-func mayCutPassword(entries []string, i int) bool {
-	mayHaveSecrets := func(entry string) bool { return strings.ContainsAny(entry, "@?#") }
-	isNoURL := func(entry string) bool {
-		begins := func(scheme string) bool {
-			return strings.HasPrefix(strings.TrimSpace(entry), scheme)
-		}
-		return !slices.ContainsFunc(schemes, begins)
-	}
-	return slices.ContainsFunc(entries, mayHaveSecrets) &&
-		(!mayHaveSecrets(entries[i]) || slices.ContainsFunc(entries[1:], isNoURL))
 }
 
 // Size returns how many nodes there will be.

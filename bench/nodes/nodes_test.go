@@ -15,7 +15,7 @@ func TestParse_ErrorsNeverShowAPassword(t *testing.T) {
 		"", "redis://", "http://canary:secret@h", "redis://canary:secret@h:port",
 		"redis://:sec/ret@h", "unix://canary:secret@", "redis://canary:secret@h/first",
 		"redis://canary:secret@h/-1", "redis://canary:12/secret@h", "%zz:secret@h",
-		"valkey://canary:secret@h", "redis://h?db=secret@",
+		"http://canary:secret@h:1", "redis://h?db=secret@",
 		"redis://canary:secret,x@h", "redis://:x,secret://@h", "redis://:secret,a://b@h",
 		"redis://:secret,redis://x@h", "redis://:x?secret,x@h", "redis://:x@y:secret,x@h",
 		"redis://:x,y?secret,x@h", "redis://:x,y@secret:port,x@h", "redis://:x, redis,secret:p@h",
@@ -33,10 +33,11 @@ func TestParse_ErrorsNeverShowAPassword(t *testing.T) {
 // Goal: the error of a URL that no Client takes says why, also in a list.
 func TestParse_ErrorsSayWhatIsWrong(t *testing.T) {
 	for text, says := range map[string]string{
-		"a:1,valkey://b": `"valkey://b": has the scheme valkey`,
-		"redis://canary:secret@a,redis://:secret@b:port": `"redis://***@b:port": is not`,
-		"redis://a?read_timeout=1s":                      `unknown parameter read_timeout`,
-		"redis://:x,secret@h":                            `"entry 1": give`,
+		"a:1,ftp://b": `"entry 2": has the scheme ftp`,
+		"redis://canary:secret@a,redis://:secret@b:port": `"entry 2": is not a URL`,
+		"redis://a?read_timeout=1s":                      `its parameter number 1 is unknown`,
+		"redis://:x,secret@h":                            "%2C for one in a password",
+		"h:6380,password=secret,ssl=True":                `"entry 2": is not usable`,
 	} {
 		_, err := Parse(text)
 		require.ErrorContains(t, err, says, text)

@@ -4,27 +4,29 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 const (
-	// DialTimeout bounds each part of connecting: the dial with TLS, and whatever the owner does
-	// next on the connection.
-	DialTimeout = time.Second
+	// DialTimeout is the default of Endpoint.DialTimeout.
+	DialTimeout = 5 * time.Second
 	// LoginTimeout bounds a call of a CredentialsFunc.
-	LoginTimeout = 3 * DialTimeout
+	LoginTimeout = 3 * time.Second
 	// DialGrace is how long one of the user's functions may take to return after its context has
 	// ended.
 	DialGrace = 100 * time.Millisecond
 )
 
-// DialFunc opens a connection to a node, or returns an error. ctx ends after DialTimeout, or when
-// the owner is closed. A call that does not return then is abandoned: the node is down, and is not
-// dialled again before the call has returned. The connection that it returns is closed.
+// DialFunc opens a connection to a node, or returns an error. ctx ends after Endpoint.DialTimeout,
+// or when the owner is closed. A call that does not return then is abandoned: the node is down, and
+// is not dialled again before the call has returned. The connection that it returns is closed.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Dialer opens connections to one server after the other. It has one owner at a time. A DialFunc
@@ -35,6 +37,7 @@ type Dialer struct {
 
 	dial  DialFunc // nil for a net.Dialer
 	calls userFunc[net.Conn]
+	steps *steps // of the last connection
 }
 
 // errNoResult is the error of a call that returned neither of its results.
@@ -53,26 +56,83 @@ func NewDialer(e *Endpoint, dial DialFunc, logger *slog.Logger) *Dialer {
 	return &Dialer{Endpoint: e, dial: dial, calls: calls}
 }
 
-// Open makes a connection within DialTimeout.
-func (d *Dialer) Open(ctx context.Context) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
+// Open makes a connection within Endpoint.DialTimeout. The owner logs in there next. If that takes
+// too long, TimedOut is the error.
+func (d *Dialer) Open(ctx context.Context) (conn net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.Endpoint.DialTimeout)
 	defer cancel()
-	e := d.Endpoint
+	e, s := d.Endpoint, new(steps)
+	d.steps = s
 	if d.dial == nil {
-		return e.dial(ctx, (&net.Dialer{}).DialContext)
+		s.begin("the look-up")
+		conn, err = e.dial(ctx, s.netDialer().DialContext, s)
+	} else {
+		s.begin("Config.Dial")
+		conn, err = d.calls.call(ctx, func(ctx context.Context) (net.Conn, error) {
+			return e.dial(ctx, d.dial, s)
+		})
 	}
-	return d.calls.call(ctx, func(ctx context.Context) (net.Conn, error) {
-		return e.dial(ctx, d.dial)
-	})
+	late := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	switch {
+	case err == nil:
+		s.begin("the login")
+	case late && err == errNoTLS:
+		err = fmt.Errorf("%w (%w)", err, d.TimedOut())
+	case late && errors.Is(err, context.DeadlineExceeded): // which no caller's context is
+		err = fmt.Errorf("%w (%s)", d.TimedOut(), err.Error())
+	}
+	return conn, err
+}
+
+// TimedOut returns the error of a connect that took longer than Endpoint.DialTimeout.
+func (d *Dialer) TimedOut() error {
+	return fmt.Errorf("not connected within %v: %s", d.Endpoint.DialTimeout, d.steps)
+}
+
+// steps says how long each step of a connect took. All methods are safe for concurrent use: a
+// DialFunc that was abandoned goes on.
+type steps struct {
+	mu    sync.Mutex // guards all below; a leaf
+	over  string
+	step  string // that is under way
+	since time.Time
+}
+
+// begin notes that the next step begins.
+func (s *steps) begin(step string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if took := now.Sub(s.since).Round(time.Millisecond); took > 0 && s.step != "" {
+		s.over += fmt.Sprintf("%s took %v, ", s.step, took)
+	}
+	s.step, s.since = step, now
+}
+
+// netDialer returns a net.Dialer. It tells when the name was looked up.
+func (s *steps) netDialer() *net.Dialer {
+	connect := func(_ context.Context, _, address string, _ syscall.RawConn) error {
+		s.begin("the connect to " + address)
+		return nil
+	}
+	return &net.Dialer{ControlContext: connect}
+}
+
+// String returns all steps.
+func (s *steps) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("%s%s is not over after %v", s.over, s.step,
+		time.Since(s.since).Round(time.Millisecond))
 }
 
 // errNoTLS is the error if a server takes the beginning of TLS for that of a command. It waits for
 // the rest, answers in clear, or hangs up; which one is chance. A server that hangs looks the same.
-var errNoTLS = errors.New("connected, but no answer to TLS: the server may speak none, and then " +
-	"it needs redis://")
+var errNoTLS = errors.New("the server did not answer the TLS handshake; if it does not use TLS, " +
+	"write redis:// in the URL")
 
 // dial opens the connection, with TLS if the endpoint has it.
-func (e *Endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
+func (e *Endpoint) dial(ctx context.Context, dial DialFunc, s *steps) (net.Conn, error) {
 	conn, err := dial(ctx, e.Network, e.Address)
 	switch {
 	case err != nil:
@@ -82,6 +142,7 @@ func (e *Endpoint) dial(ctx context.Context, dial DialFunc) (net.Conn, error) {
 	case e.TLS == nil:
 		return conn, nil
 	}
+	s.begin("TLS")
 	secure := tls.Client(conn, e.TLS)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -25,6 +26,8 @@ type Endpoint struct {
 	Database       int
 	ClientName     string      // what CLIENT LIST shows; "" for none
 	TLS            *tls.Config // nil without TLS
+	// DialTimeout bounds one connect: the look-up of the name, the dial, TLS and the login.
+	DialTimeout time.Duration
 	// MasterSet is the name of the master at the sentinels, which have the endpoints Sentinels.
 	// They are "" and nil if the address is the master's own.
 	MasterSet string
@@ -85,9 +88,18 @@ func (e *Endpoint) Handshake() (steps []resp.Step) {
 	}
 	if e.Database != 0 {
 		database := []string{"SELECT", strconv.Itoa(e.Database)}
-		steps = append(steps, resp.Step{Command: database, OnReply: resp.Value.Err})
+		steps = append(steps, resp.Step{Command: database, OnReply: e.noDatabase})
 	}
 	return steps
+}
+
+// noDatabase takes the reply to SELECT.
+func (e *Endpoint) noDatabase(v resp.Value) error {
+	err := v.Err()
+	if err != nil && strings.Contains(v.Text, "out of range") {
+		err = fmt.Errorf("%w: the URL asks for database %d, the server has fewer", err, e.Database)
+	}
+	return err
 }
 
 // wrongPassword takes the reply to a password without a user. A server that wants none says so with
@@ -100,8 +112,9 @@ func wrongPassword(v resp.Value) error {
 }
 
 // Parse reads one node of the configuration. tlsConfig is for rediss:// and for a text without a
-// scheme; nil stands for the default of rediss://. The errors never contain the user or password.
-func Parse(text string, tlsConfig *tls.Config) (*Endpoint, error) {
+// scheme; nil stands for the default of rediss://. dialTimeout is 0 for DialTimeout. The errors
+// never contain the user or password.
+func Parse(text string, tlsConfig *tls.Config, dialTimeout time.Duration) (*Endpoint, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {
 		return nil, errors.New("is empty; give a URL such as redis://host:6379")
@@ -115,12 +128,13 @@ func Parse(text string, tlsConfig *tls.Config) (*Endpoint, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("is not a URL such as redis://user:password@host:6379%s",
-			safeDetail(text, err))
+		return nil, fmt.Errorf("is not a URL such as redis://user:password@host:6379: %s",
+			explain(text, err))
 	}
-	e := new(Endpoint)
+	u.Scheme = strings.Replace(u.Scheme, "valkey", "redis", 1) // from here on they are the same
+	e := &Endpoint{DialTimeout: cmp.Or(dialTimeout, DialTimeout)}
 	if err := e.read(u, bare, tlsConfig); err != nil {
-		return nil, fmt.Errorf("is not usable%s", safeDetail(text, err))
+		return nil, fmt.Errorf("is not usable: %s", explain(text, err))
 	}
 	return e, nil
 }
@@ -161,7 +175,7 @@ func (e *Endpoint) readAddress(u *url.URL) error {
 	}
 	port := cmp.Or(u.Port(), "6379")
 	if !IsPort(port) {
-		return badURL("the port is not a number from 1 to 65535")
+		return badURL(noPort)
 	}
 	e.Network, e.Address = "tcp", strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 	e.Name = e.Address
@@ -171,19 +185,20 @@ func (e *Endpoint) readAddress(u *url.URL) error {
 // readDatabase reads the number of the database: the parameter db, or the path, unless that is the
 // one of a socket.
 func (e *Endpoint) readDatabase(u *url.URL) (err error) {
-	var texts []string
+	texts := u.Query()["db"]
 	if path := strings.TrimPrefix(u.Path, "/"); path != "" && u.Scheme != "unix" {
 		texts = append(texts, path)
 	}
-	if query := u.Query(); query.Has("db") {
-		texts = append(texts, query.Get("db"))
+	switch {
+	case len(texts) > 1:
+		return badURL("it has two databases: give one, in the path or as db")
+	case len(texts) == 1:
+		e.Database, err = strconv.Atoi(texts[0])
 	}
-	for _, text := range texts {
-		if e.Database, err = strconv.Atoi(text); err != nil {
-			return badURL("the database is not a number")
-		}
-	}
-	if e.Database < 0 {
+	switch {
+	case err != nil:
+		return badURL("the database is not a number")
+	case e.Database < 0:
 		return badURL("the database is negative")
 	}
 	return nil
@@ -191,6 +206,9 @@ func (e *Endpoint) readDatabase(u *url.URL) (err error) {
 
 func (e *Endpoint) readTLS(u *url.URL, bare bool, tlsConfig *tls.Config) (err error) {
 	switch {
+	case tlsConfig != nil && u.Scheme == "redis" && !bare:
+		return badURL("its scheme is without TLS, and Config.TLS is set: use rediss:// or " +
+			"valkeys://, or leave Config.TLS out")
 	case tlsConfig != nil && (bare || u.Scheme == "rediss"):
 		e.TLS = tlsConfig.Clone()
 	case u.Scheme == "rediss":

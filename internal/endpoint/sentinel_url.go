@@ -39,6 +39,7 @@ func (e *Endpoint) readSentinels(u *url.URL) error {
 	}
 	s := Endpoint{
 		Network: "tcp", User: query.Get("sentinel_user"), Password: query.Get("sentinel_password"),
+		DialTimeout: e.DialTimeout,
 	}
 	if query.Has("sentinel_tls") {
 		wanted, err := strconv.ParseBool(cmp.Or(query.Get("sentinel_tls"), "true"))
@@ -59,7 +60,7 @@ func (e *Endpoint) readSentinels(u *url.URL) error {
 		s.Address = address
 		same := func(other Endpoint) bool { return other.Address == address }
 		if slices.ContainsFunc(e.Sentinels, same) {
-			return badURL("it names the sentinel " + address + " twice")
+			return badURL("it names a sentinel twice")
 		}
 		e.Sentinels = append(e.Sentinels, *s.WithAddress(address))
 	}
@@ -76,7 +77,7 @@ func (e *Endpoint) readSentinels(u *url.URL) error {
 func sentinelAddress(text string) (string, error) {
 	u, err := url.Parse("//" + strings.ToLower(text))
 	if err != nil || u.Hostname() == "" || u.Host != strings.ToLower(text) ||
-		strings.ContainsAny(u.Hostname(), ", ") {
+		strings.ContainsAny(u.Hostname(), ", =") {
 		return "", badURL("addr has to be host:port of one sentinel")
 	}
 	port := cmp.Or(u.Port(), sentinelPort)

@@ -16,12 +16,12 @@ func TestSentinel_URLs(t *testing.T) {
 			"m@s1:1", "s1:1", "s2:26379",
 			"[::1]:3",
 		},
-		"redis://u:p@[::1]/2?addr=s2:1&db=3&master_set=My.set_": {
+		"redis://u:p@[::1]?addr=s2:1&db=3&master_set=My.set_": {
 			"My.set_@[::1]:26379",
 			"[::1]:26379", "s2:1",
 		},
 	} {
-		e, err := Parse(text, nil)
+		e, err := Parse(text, nil, 0)
 		require.NoError(t, err, text)
 		require.Equal(t, want[0], e.Name)
 		for i, s := range e.Sentinels {
@@ -38,7 +38,7 @@ func TestSentinel_URLs(t *testing.T) {
 			"by Sentinel",
 		"redis://s1?master_set=":                  "master_set has to be a name",
 		"redis://s1?master_set=a%20b":             "master_set has to be a name",
-		"redis://s1?master_set=m&addr=s1:26379":   "it names the sentinel s1:26379 twice",
+		"redis://s1?master_set=m&addr=s1:26379":   "it names a sentinel twice",
 		"redis://s1?master_set=m&addr=canary@x":   "percent-escaped",
 		"redis://s1?master_set=m&addr=a,b":        "addr has to be host:port",
 		"redis://s1?master_set=m&addr=a:0":        "the port of a sentinel",
@@ -47,13 +47,13 @@ func TestSentinel_URLs(t *testing.T) {
 			"with TLS",
 		"rediss://s1?master_set=m&sentinel_tls=perhaps":           "sentinel_tls is neither true nor false",
 		"redis://s1?master_set=m&sentinel_password=a+canary":      "+ that is not written as %2B",
-		"redis://s1?master_set=m&sentinel_password=a&canary=1":    "write & as %26",
+		"redis://s1?master_set=m&sentinel_password=a&canary=1":    "an & in a password is written as %26",
 		"redis://s1?master_set=m&sentinel_password=a;canary":      "% or ; that is not written",
 		"redis://s1?master_set=m&sentinel_password=a%xcanary":     "% or ; that is not written",
 		"redis://s1?master_set=m&sentinel_password=a#canary":      "# that is not written as %23",
-		"redis://u:canary@s1:x?master_set=m&sentinel_password=ca": "details are left out",
+		"redis://u:canary@s1:x?master_set=m&sentinel_password=ca": noPort,
 	} {
-		_, err := Parse(text, nil)
+		_, err := Parse(text, nil, 0)
 		require.ErrorContains(t, err, says, text)
 		require.NotContains(t, err.Error(), "canary", text)
 	}
@@ -68,13 +68,13 @@ func TestSentinel_TLSIsForTheServerThatIsDialled(t *testing.T) {
 		sentinels bool
 		name      string
 	}{
-		"redis://s1" + set:                      {&tls.Config{}, false, ""},
+		"valkey://s1" + set:                     {nil, false, ""},
 		"rediss://s1" + set:                     {nil, false, "10.0.0.7"},
 		"s1" + set + "&sentinel_tls":            {&tls.Config{}, true, "10.0.0.7"},
 		"rediss://s1" + set + "&sentinel_tls=1": {nil, true, "10.0.0.7"},
 		"rediss://s1" + set + "&sentinel_tls=0": {&tls.Config{ServerName: "n"}, false, "n"},
 	} {
-		e, err := Parse(text, want.config)
+		e, err := Parse(text, want.config, 0)
 		require.NoError(t, err, text)
 		secure := e.WithAddress(master).TLS
 		require.Equal(t, want.name != "", secure != nil, text)

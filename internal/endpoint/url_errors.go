@@ -2,7 +2,6 @@ package endpoint
 
 import (
 	"errors"
-	"fmt"
 	"net/url"
 	"strings"
 )
@@ -12,34 +11,25 @@ type badURL string
 
 func (f badURL) Error() string { return string(f) }
 
-// safeDetail returns what is wrong with a URL whose scheme is known. In a broken URL a piece of a
-// password may be anywhere. But if all that is before the last @ is escaped, the password ends
-// there.
-func safeDetail(text string, err error) string {
-	if !strings.ContainsAny(text, "@?#") {
-		return fmt.Sprintf(": %q: %v", text, withoutURL(err))
-	}
+// explain says what is wrong with a URL whose scheme is known, in words of its own. It shows
+// nothing of the text: in a broken URL a piece of a password may be anywhere.
+func explain(text string, err error) string {
 	_, rest, _ := strings.Cut(text, "://")
-	at := strings.LastIndex(rest, "@")
 	var own badURL
-	switch {
+	switch at := strings.LastIndex(rest, "@"); {
 	case at >= 0 && !escaped(rest[:at]):
-		return ": in a user or password every character but letters, digits and - . _ ~ " +
+		return "in a user or password every character but letters, digits and - . _ ~ " +
 			"must be percent-escaped, such as # as %23, % as %25, / as %2F and ? as %3F"
-	case !errors.As(err, &own) && strings.ContainsAny(rest[at+1:], "?#"):
-		return " (details are left out, because they may show a password)"
+	case errors.As(err, &own):
+		return string(own)
+	case strings.Contains(err.Error(), "invalid port "):
+		return noPort
 	}
-	return fmt.Sprintf(": %v", withoutURL(err))
+	return "details are left out, because they may show a password"
 }
 
-// withoutURL returns the error without the URL.
-func withoutURL(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
-		return u.Err
-	}
-	return err
-}
+// noPort is what is wrong with most texts that are no URL.
+const noPort = "the port is not a number from 1 to 65535"
 
 // escaped reports whether a URL's parser finds the end of this user and password.
 func escaped(userinfo string) bool {

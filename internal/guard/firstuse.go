@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -91,7 +90,7 @@ func (f *firstUse) without(node int, now time.Time) {
 // reason says what a node without a name waits for, while this may be the first use. It names five
 // nodes at most.
 func (f *firstUse) reason(names []string) string {
-	const text = "first use? no node has been admitted yet, and "
+	const until = " to decide whether the nodes are new: until then, or MaxTTL, it does not vote"
 	var missing []string
 	for i, name := range names {
 		if f.nodes.Has(i) && f.texts[i] == "" && len(missing) < 5 {
@@ -99,8 +98,7 @@ func (f *firstUse) reason(names []string) string {
 		}
 	}
 	if len(missing) == 0 {
-		return text + "not all answered at the same time: if they do, all vote at once"
+		return "waiting for answers of all nodes at the same time" + until
 	}
-	return fmt.Sprintf("%sthere is no answer from %s: if all come and were never used, all vote at once",
-		text, strings.Join(missing, ", "))
+	return "waiting for " + strings.Join(missing, ", ") + until
 }

@@ -81,13 +81,13 @@ func TestFirstUse_NamesMissingNodes(t *testing.T) {
 	for i := range 8 {
 		names = append(names, fmt.Sprint("n", i))
 	}
-	require.Contains(t, f.reason(names), "no answer from n0, n1, n2, n3, n4: if all come")
+	require.Contains(t, f.reason(names), "waiting for n0, n1, n2, n3, n4 to decide")
 	for i := range 8 {
 		if i != 3 {
 			f.look(i, "x", time.Now(), time.Now())
 		}
 	}
-	require.Contains(t, f.reason(names), "no answer from n3: if all come")
+	require.Contains(t, f.reason(names), "waiting for n3 to decide")
 	f.look(3, "x", time.Now(), time.Now())
-	require.Contains(t, f.reason(names), "not all answered at the same time")
+	require.Contains(t, f.reason(names), "all nodes at the same time to decide whether the nodes are new")
 }

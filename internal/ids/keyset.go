@@ -122,6 +122,15 @@ func (k *Keys) All() []string {
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.All()) }
 
+// Weight is how many keys of up to 511 bytes the keys are worth. So what bounds the keys of a trip,
+// and of all that waits for a node, bounds their bytes too.
+func (k *Keys) Weight() (weight int) {
+	for _, key := range k.All() {
+		weight += 1 + len(key)/512
+	}
+	return weight
+}
+
 // Key returns the key at i, without the prefix.
 func (k *Keys) Key(i int) string { return k.All()[i][k.prefix:] }
 

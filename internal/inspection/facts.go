@@ -19,6 +19,9 @@ type Facts struct {
 	// CommandErrors has the commands that the server answered with an error.
 	CommandErrors []CommandError
 
+	// ServerCertificate and ClientCertificate are for how long the certificates of TLS last; 0:
+	// there are none.
+	ServerCertificate, ClientCertificate time.Duration
 	// Info has the fields of INFO.
 	Info map[string]string
 	// Server is what the server calls itself, such as Valkey, and Version is its version. Both are

@@ -14,8 +14,9 @@ import (
 
 // How long an inspection takes.
 const (
-	// Timeout is how long one inspection of the nodes lasts at most.
-	Timeout = 4 * time.Second
+	// AfterConnect is how long one inspection of the nodes lasts at most, after
+	// endpoint.Endpoint.DialTimeout.
+	AfterConnect = 3 * time.Second
 	// answerTimeout is how long one answer may take, unless the owner wants more. It is as long as
 	// the probes on a connection for locks may take.
 	answerTimeout = 1500 * time.Millisecond
@@ -56,8 +57,9 @@ type Config struct {
 // caller's context. It has at most two connections to each node, and one to each sentinel. It
 // touches neither a connection for locks nor a connector. All methods are safe for concurrent use.
 type Inspector struct {
-	nodes []*node
-	cfg   Config
+	nodes   []*node
+	cfg     Config
+	timeout time.Duration // of one inspection
 
 	mu      sync.Mutex  // guards all below; a leaf
 	current *inspection // nil while none is under way
@@ -70,6 +72,7 @@ func New(nodes []Node, cfg Config) *Inspector {
 	all := &Inspector{cfg: cfg}
 	for _, n := range nodes {
 		all.nodes = append(all.nodes, newNode(n, cfg))
+		all.timeout = max(all.timeout, n.Logins.Endpoint().DialTimeout+AfterConnect)
 	}
 	return all
 }
@@ -85,9 +88,9 @@ type inspection struct {
 
 // Inspect asks every node what it is and how it does. It uses connections of its own, which it
 // closes again. The facts are in the order of the nodes. If a node can not be asked, its facts say
-// so. It takes a second, two or three if a node hangs or its name leads to two servers, and never
-// more than about four. Callers at the same time share one inspection and its facts, and must not
-// change them. The error is ErrClosed or ctx's.
+// so. It takes a second, some more if a node hangs or its name leads to two servers, and never more
+// than three seconds and the DialTimeout. Callers at the same time share one inspection and its
+// facts, and must not change them. The error is ErrClosed or ctx's.
 func (all *Inspector) Inspect(ctx context.Context) ([]Facts, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -111,7 +114,7 @@ func (all *Inspector) share() *inspection {
 	if all.current != nil || all.closed {
 		return all.current
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), all.timeout)
 	run := &inspection{
 		cancel: cancel, done: make(chan struct{}), facts: make([]Facts, len(all.nodes)),
 	}
@@ -208,6 +211,7 @@ func (all *Inspector) open(ctx context.Context, n *node, f *Facts) (*interview, 
 	if err != nil {
 		return nil, err
 	}
+	f.readCertificates(conn, n.dialer.Endpoint.TLS)
 	v := newInterview(ctx, conn, f, n.Logins.Hide, all.cfg.NodeTimeout)
 	if err := v.ask(steps...); err != nil { // before the rest, which would be for another user
 		v.end()

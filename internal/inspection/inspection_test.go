@@ -66,7 +66,7 @@ func (s *server) reply(words []string) string {
 // inspectServer inspects a node that leads to this server. voter is as in Node.
 func inspectServer(t *testing.T, s *server, voter func() (string, string)) Facts {
 	t.Helper()
-	e, err := endpoint.Parse("node", nil)
+	e, err := endpoint.Parse("node", nil, 0)
 	require.NoError(t, err)
 	all := New([]Node{{endpoint.NewLogins(e, nil, nil), voter}},
 		Config{Dial: s.dial, Prefix: "app:", Guarded: true})

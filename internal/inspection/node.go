@@ -2,9 +2,9 @@ package inspection
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"crypto/tls"
 	"net"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -32,7 +32,7 @@ func newNode(n Node, cfg Config) *node {
 	e := n.Logins.Endpoint()
 	return &node{
 		Node: n, dialer: endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
-		sentinels: sentinel.New(e, Timeout, cfg.Dial, cfg.Logger, func() {}),
+		sentinels: sentinel.New(e, e.DialTimeout+AfterConnect, cfg.Dial, cfg.Logger, func() {}),
 	}
 }
 
@@ -53,16 +53,28 @@ func (n *node) findMaster(ctx context.Context) error {
 	return err
 }
 
+// readCertificates notes for how long the certificates of a connection last.
+func (f *Facts) readCertificates(conn net.Conn, config *tls.Config) {
+	secure, ok := conn.(*tls.Conn)
+	if !ok {
+		return
+	}
+	for i, c := range secure.ConnectionState().PeerCertificates {
+		if left := time.Until(c.NotAfter); i == 0 || left < f.ServerCertificate {
+			f.ServerCertificate = left
+		}
+	}
+	if own := config.Certificates; len(own) > 0 && own[0].Leaf != nil {
+		f.ClientCertificate = time.Until(own[0].Leaf.NotAfter)
+	}
+}
+
 // dial makes a connection, and returns the steps that log in there.
 func (n *node) dial(ctx context.Context) (net.Conn, []resp.Step, error) {
 	if err := n.Logins.Refresh(ctx, endpoint.ForInspection); err != nil {
 		return nil, nil, err
 	}
 	conn, err := n.dialer.Open(ctx)
-	var unknown *net.DNSError // it names the host, also after a timeout
-	if errors.Is(err, context.DeadlineExceeded) && !errors.As(err, &unknown) {
-		err = fmt.Errorf("not connected within %v", endpoint.DialTimeout)
-	}
 	steps := n.Logins.Handshake(endpoint.ForInspection)
 	if name := n.dialer.Endpoint.ClientName; name != "" { // an error is of no interest
 		steps = append(steps, resp.Step{Command: []string{"CLIENT", "SETNAME", name}})

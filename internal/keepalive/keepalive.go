@@ -11,8 +11,10 @@ import (
 
 // KeepAlive watches a connection. If nothing comes on it for a time, it sends a PING. If nothing
 // comes for another time, the server is silent: the owner is to give the connection up. Every byte
-// that comes counts. rueidis could do this, but it does not see the replies to trips. It would give
-// up a connection on which replies come all the time, if its PING is behind many trips.
+// that comes counts. But if no trip is answered between MaxStuck looks although one is under way,
+// the server is silent too: it may send a byte now and then. rueidis could do this, but it does not
+// see the replies to trips. It would give up a connection on which replies come all the time, if
+// its PING is behind many trips.
 type KeepAlive struct {
 	conn    *trip.Conn
 	gap     time.Duration
@@ -23,10 +25,16 @@ type KeepAlive struct {
 	mu       sync.Mutex // guards all below; a leaf
 	timer    *time.Timer
 	seen     uint64 // conn.Reads when it was looked at last
+	answered uint64 // the trips that were answered then
+	stuck    int    // for so many looks no trip was answered, although one was under way
 	probing  bool   // the probe is under way
 	overdue  bool   // nothing came for gap
 	finished bool   // the timer is not set any more
 }
+
+// MaxStuck is how many looks, each after gap, the oldest trip may be under way. It counts looks and
+// not time: a process that was stopped looks once.
+const MaxStuck = 8
 
 var probeParts = [][]byte{resp.AppendCommand(nil, "PING")}
 
@@ -65,7 +73,14 @@ func (k *KeepAlive) next() (send, giveUp bool) {
 	reads := k.conn.Reads()
 	silent := reads == k.seen
 	k.seen = reads
+	answered, underWay := k.conn.Progress()
+	if k.stuck++; !underWay || answered != k.answered {
+		k.stuck, k.answered = 0, answered
+	}
 	switch {
+	case k.stuck >= MaxStuck:
+		k.finished = true
+		return false, true
 	case !silent:
 		k.overdue = false
 		k.timer.Reset(k.gap)

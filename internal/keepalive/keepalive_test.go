@@ -164,9 +164,25 @@ func TestKeepAlive_CountsEveryReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeptAlive(t)
 		k.takes = gap + 100*time.Millisecond // so it is probed behind the first
-		go k.load(20)
+		go k.load(5)
 		time.Sleep(time.Minute)
 		require.False(t, k.silent.Load())
 		require.Positive(t, k.pings.Load())
+	})
+}
+
+// The goal: a connection on which something comes all the time is given up, if the oldest trip has
+// no end.
+func TestKeepAlive_BoundsTheOldestTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeptAlive(t)
+		k.takes = gap - 100*time.Millisecond
+		began := time.Now()
+		go k.load(100)
+		for !k.silent.Load() {
+			time.Sleep(gap / 10)
+		}
+		require.GreaterOrEqual(t, time.Since(began), (keepalive.MaxStuck-1)*gap)
+		require.LessOrEqual(t, time.Since(began), (keepalive.MaxStuck+1)*gap)
 	})
 }

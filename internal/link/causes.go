@@ -17,9 +17,9 @@ const (
 )
 
 // variableParts finds the parts of an error's text that differ from try to try: the local port, and
-// times.
+// times and durations.
 var variableParts = regexp.MustCompile(`\b(dial|read|write) (tcp|udp|unix)\d? \S*->|` +
-	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
+	` \(not connected within .*\)|(took|after) [\d.]+[mµ]?s\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?`)
 
 // causes keeps the log of a node short. It has one line for each change of what is wrong, and none
 // for a further try that meets a cause that was logged. Causes that alternate are logged once each.

@@ -72,7 +72,8 @@ func (c *Conn) giveUp() {
 }
 
 // ErrSilent is why a connection failed that was given up because nothing came.
-var ErrSilent = fmt.Errorf("no answer to a PING within %v", ProbeTimeout)
+var ErrSilent = fmt.Errorf("no answer to a PING within %v, or to a command within %v",
+	ProbeTimeout, keepalive.MaxStuck*SilenceGap)
 
 // Failure returns why the connection failed. It is nil before that, and if the client itself closed
 // it for another reason than ErrSilent.

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
@@ -129,8 +129,9 @@ func (l *Link) connect(ctx context.Context) error {
 		t := &dialPermit{}
 		l.permit = t
 		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
-			ConnectTimeout)
+			l.cfg.Endpoint.DialTimeout)
 		err = l.verify(trying)
+		late := errors.Is(trying.Err(), context.DeadlineExceeded)
 		cancel()
 		switched := context.Cause(using)
 		leave(nil)
@@ -140,9 +141,12 @@ func (l *Link) connect(ctx context.Context) error {
 		case ctx.Err() == nil && switched != nil: // another server is the master now
 			sleepCtx(ctx, MinReconnectDelay)
 			continue
-		case errors.Is(err, context.DeadlineExceeded): // not ctx
-			return fmt.Errorf("not connected within %v", endpoint.DialTimeout)
-		case t.used || ctx.Err() != nil:
+		case t.dialErr != nil:
+			return l.Hide(t.dialErr)
+		case late && t.used && (errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, os.ErrDeadlineExceeded)): // the latter is rueidis' own
+			return l.dialer.TimedOut()
+		case t.used || late || ctx.Err() != nil:
 			return l.Hide(err)
 		}
 		// The lost connection answered: rueidis had not put it away yet.

@@ -41,10 +41,12 @@ type dialError struct{ err error }
 func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
-// dialPermit is the connector's permission to dial. It notes whether it was used, and whether the
-// connection broke the protocol.
+// dialPermit is the connector's permission to dial. It notes whether it was used, why there is no
+// connection, and whether the connection broke the protocol. rueidis hides the second if the
+// context has ended.
 type dialPermit struct {
 	used        bool
+	dialErr     error
 	protocolErr atomic.Pointer[error]
 }
 
@@ -61,12 +63,17 @@ func (h *dialHook) dial(
 	t.used = true
 	conn, err := h.dialer.Open(ctx)
 	if err != nil {
-		return nil, &dialError{err}
+		if e := h.dialer.Endpoint; e.MasterSet != "" {
+			err = fmt.Errorf("the sentinels name %s as the master: %w", e.Address, err)
+		}
+		t.dialErr = &dialError{err}
+		return nil, t.dialErr
 	}
 	c := &Conn{Conn: conn, Address: h.dialer.Endpoint.Address, onClose: h.onClose}
 	if err := h.admit(ctx, c); err != nil {
 		_ = c.Close()
-		return nil, &dialError{err}
+		t.dialErr = &dialError{err}
+		return nil, t.dialErr
 	}
 	c.Trips = trip.NewConn(c, func(err error) { t.protocolErr.Store(&err) })
 	c.keepAlive = keepalive.New(c.Trips, SilenceGap, ProbeTimeout, c.giveUp)
@@ -77,13 +84,14 @@ func (h *dialHook) dial(
 // admit makes the handshake on a new connection, before anything else can use it. The error is why
 // the connection must not be used.
 func (h *dialHook) admit(ctx context.Context, c *Conn) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, endpoint.DialTimeout)
-	defer cancel()
 	c.Server, err = h.guard.Admit(ctx, c, h.handshake(c))
-	if errors.Is(err, resp.ErrUnanswered) && !h.guard.Answered() &&
-		h.dialer.Endpoint.TLS == nil {
-		return fmt.Errorf("%w; the client came without TLS: if the server wants it, use rediss://",
-			err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return h.dialer.TimedOut()
+	case errors.Is(err, resp.ErrUnanswered) && !h.guard.Answered() &&
+		h.dialer.Endpoint.TLS == nil:
+		return fmt.Errorf("%w: is it Redis, and, if it is a proxy, is its server up? Or the client "+
+			"came without TLS: if the server wants it, use rediss://", err)
 	}
 	return err
 }

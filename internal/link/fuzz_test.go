@@ -127,7 +127,7 @@ func FuzzConn(f *testing.F) {
 // survive does on a connection whatever is done on one.
 func survive(t *testing.T, conn *canned) {
 	t.Helper()
-	e, err := endpoint.Parse("redis://host", nil)
+	e, err := endpoint.Parse("redis://host", nil, 0)
 	require.NoError(t, err)
 	l := &Link{
 		cfg: Config{Endpoint: e, Owner: nobody{}}, disconnectAck: make(chan struct{}, 1),

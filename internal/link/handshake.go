@@ -3,7 +3,8 @@ package link
 import (
 	"cmp"
 	"crypto/rand"
-	"fmt"
+	"errors"
+	"log/slog"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
@@ -22,13 +23,29 @@ func (l *Link) handshake(c *Conn) []resp.Step {
 	steps := l.logins.Handshake(endpoint.ForLocks)
 	steps = append(steps, permitted(none, l.cfg.Guard != guard.Off)...)
 	steps = append(steps, c.findCommands(none)...)
+	steps = append(steps, resp.Step{Command: []string{"INFO", "memory"}, OnReply: l.warnOfEviction})
 	// No NOLOOP: the server reports the releases of this process too.
 	tracking := []string{"CLIENT", "TRACKING", "ON", "OPTIN"}
 	return append(steps, resp.Step{Command: tracking, OnReply: busy})
 }
 
-// permitted loads the scripts and asks whether a lock could be released: by a user who may set
-// locks and not delete them, they would stay for their TTL. guarded: the script of the guard is
+// warnOfEviction takes the reply to INFO memory. It logs each policy once that evicts keys.
+func (l *Link) warnOfEviction(v resp.Value) error {
+	text, _ := v.AsString()
+	policy := resp.ParseInfo(text)["maxmemory_policy"]
+	if policy == "" || policy == l.policy {
+		return nil
+	}
+	if l.policy = policy; policy != "noeviction" {
+		l.cfg.Logger.Warn("lockpipe: node may evict locks while they are held: set its "+
+			"maxmemory-policy to noeviction", slog.String("node", l.Name()),
+			slog.String("maxmemory-policy", policy))
+	}
+	return nil
+}
+
+// permitted loads the scripts, and asks for the permissions that locks need: locks of a user who
+// may set them and not delete them would stay for their TTL. guarded: the script of the guard is
 // needed as well.
 func permitted(none string, guarded bool) (steps []resp.Step) {
 	var unloaded error
@@ -47,15 +64,28 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 		}
 		return nil
 	}
-	unusable := func(v resp.Value) error { return cmp.Or(missing(v), forbidden(v)) }
-	release := []string{"EVALSHA", script.Release.SHA, "1", none, "1", "none"}
-	steps = append(
-		steps,
-		resp.Step{Command: release, OnReply: unusable},
-		// If the key of that name is not allowed, the script did not get that far.
-		resp.Step{Command: []string{"MGET", none}, OnReply: forbidden},
-		resp.Step{Command: []string{"DEL", none}, OnReply: forbidden},
-	)
+	steps = append(steps, resp.Step{
+		Command: []string{"EVALSHA", script.Probe.SHA, "1", none},
+		OnReply: func(v resp.Value) error {
+			var failed []string
+			for _, f := range v.Items {
+				failed = append(failed, f.Text)
+			}
+			var forbidden *ForbiddenError // another error may be that of the moment
+			if errors.As(probed(failed, v.Err()), &forbidden) {
+				return forbidden
+			}
+			return missing(v)
+		},
+	})
+	for _, command := range [][]string{{"CLIENT", "ID"}, {"CLIENT", "KILL", "ID", noClient}} {
+		steps = append(steps, resp.Step{Command: command, OnReply: func(v resp.Value) error {
+			if strings.HasPrefix(v.Text, "NOPERM ") {
+				return &ForbiddenError{command[0] + " " + command[1], v.Text}
+			}
+			return nil
+		}})
+	}
 	if guarded {
 		run := []string{"EVALSHA", script.Guard.SHA, "1", none, "seen", "wanted", "", "", ""}
 		steps = append(steps, resp.Step{Command: run, OnReply: missing}) // it writes nothing
@@ -63,17 +93,8 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 	return steps
 }
 
-// forbidden takes the reply to a command that the user may not, or nobody can, use. What is said
-// about the key of that name need not hold for those of locks, and another error may be that of the
-// moment.
-func forbidden(v resp.Value) error {
-	code, text, _ := strings.Cut(v.Text, " ")
-	if err := v.Err(); err != nil && (code == "NOPERM" || code == "ERR") &&
-		strings.Contains(text, "command") {
-		return fmt.Errorf("locks could not be released: %w", err)
-	}
-	return nil
-}
+// noClient is a number of a connection that no server has.
+const noClient = "9223372036854775807"
 
 // busy takes the reply to what is asked for once on a connection: a server that is busy for the
 // moment is to be asked again, on another one.

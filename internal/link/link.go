@@ -87,6 +87,7 @@ type Link struct {
 	permit      *dialPermit // of the last connection
 	ackExpected bool        // rueidis will report the end of the last connection
 	mustProve   bool        // a server was useless: later connections are probed
+	policy      string      // of the servers' memory, as the log has it
 
 	state atomic.Int32 // a State; written under mu
 
@@ -112,7 +113,7 @@ func New(cfg Config) (*Link, error) {
 	l.guard = l.newGuard()
 	hook := &dialHook{
 		dialer: l.dialer, guard: l.guard, handshake: l.handshake,
-		onConn: l.current.Store, onClose: func() { notify(l.disconnected) },
+		onConn: l.current.Store, onClose: func() { Notify(l.disconnected) },
 		onInvalidate: l.onInvalidate,
 	}
 	var err error
@@ -164,10 +165,10 @@ func (l *Link) Name() string { return l.cfg.Endpoint.Name }
 func (l *Link) Close() { l.client.Close() }
 
 // Wake has Owner.Work called soon, if the node is connected.
-func (l *Link) Wake() { notify(l.woken) }
+func (l *Link) Wake() { Notify(l.woken) }
 
 // RenewSoon has the layout entry renewed soon, if the node is connected.
-func (l *Link) RenewSoon() { notify(l.renewSoon) }
+func (l *Link) RenewSoon() { Notify(l.renewSoon) }
 
 // Current returns the newest connection, which may be closed; nil before the first.
 func (l *Link) Current() *Conn { return l.current.Load() }
@@ -200,7 +201,7 @@ func (l *Link) Hide(err error) error {
 func (l *Link) onInvalidate(messages []rueidis.RedisMessage) {
 	if messages == nil {
 		if !l.onDataLoss() {
-			notify(l.disconnectAck)
+			Notify(l.disconnectAck)
 		}
 		l.cfg.Owner.Invalidated(nil)
 		return
@@ -233,8 +234,8 @@ func (l *Link) onDataLoss() bool {
 	return true
 }
 
-// notify sends on a channel of capacity 1, if that is empty.
-func notify(c chan<- struct{}) {
+// Notify sends on a channel of capacity 1, if that is empty.
+func Notify(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

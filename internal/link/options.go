@@ -14,9 +14,6 @@ const (
 	// rueidis' ring is for the connector's commands alone. They must stay below it, because rueidis
 	// blocks without regard to any context when its ring is full.
 	ringScale = 6 // a ring of 2^6 = 64
-	// ConnectTimeout bounds connecting: the dial with TLS, the restart guard, and the first
-	// commands of rueidis. Each part has endpoint.DialTimeout.
-	ConnectTimeout = 3 * endpoint.DialTimeout
 	// A connection on which nothing came for SilenceGap is probed with a PING. It is given up when
 	// nothing has come for ProbeTimeout more. So a node that hangs under load is noticed after 1.5
 	// to 2 seconds. Callers do not wait for that, since each attempt has its own timeout. And a
@@ -51,8 +48,8 @@ func clientOption(e *endpoint.Endpoint) (o rueidis.ClientOption) {
 	o.ReadBufferEachConn = bufferSize
 	o.WriteBufferEachConn = bufferSize
 	o.Dialer.KeepAlive = -1 // see Conn.keepAlive
-	o.ConnWriteTimeout = ProbeTimeout
-	o.Dialer.Timeout = endpoint.DialTimeout
+	// The connector's context ends sooner than both.
+	o.ConnWriteTimeout, o.Dialer.Timeout = e.DialTimeout, e.DialTimeout
 	// Not set: ConnLifetime, because it sends commands that are under way once more. MaxFlushDelay,
 	// because the log groups the operations.
 	return o

@@ -2,37 +2,74 @@ package link
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"strconv"
+	"fmt"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// probeTTL is how many milliseconds a probe key lasts if it can't be deleted.
-const probeTTL = 10_000
-
-// Probe takes a key that is no lock, as an acquire takes one, and deletes it. refusal is the error
-// with which the server answered, without the password. It is nil if the server executed the
-// acquire.
+// Probe runs each command that locks need, with a key that is not there. refusal is the error with
+// which the server answered, without the password: of a command that the user may not use, or that
+// an acquire would get. It is nil if the server executed all.
 func (l *Link) Probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	r := l.run(ctx, script.Acquire, []string{l.probeKey},
-		[]string{strconv.Itoa(probeTTL), rand.Text()}, []string{"DEL", l.probeKey})
+	r := l.run(ctx, script.Probe, []string{l.probeKey}, nil)
 	if !r.Came {
 		return nil, false
 	}
-	return r.Err, true
+	return probed(r.Texts, r.Err), true
+}
+
+// ForbiddenError is why a node is of no use whose user may not use a command that locks need.
+type ForbiddenError struct{ Command, Text string }
+
+// Error names the command.
+func (e *ForbiddenError) Error() string {
+	if strings.Contains(e.Text, "nknown ") {
+		return fmt.Sprintf("it can't be a node, because it does not know %s: %s", e.Command, e.Text)
+	}
+	return fmt.Sprintf("its user may not use %s: %s", e.Command, e.Text)
+}
+
+// probed returns what a reply to script.Probe shows: see Probe. err is the error of the call, or
+// failed are the commands that failed, with their errors.
+func probed(failed []string, err error) error {
+	if err != nil {
+		failed = []string{"EVALSHA " + err.Error()}
+	}
+	for _, f := range failed {
+		if command, text, _ := strings.Cut(f, " "); forbids(text) {
+			return &ForbiddenError{command, text}
+		}
+	}
+	for _, f := range failed {
+		if text, isAcquire := strings.CutPrefix(f, "SET "); isAcquire {
+			return serverError(text)
+		}
+	}
+	return err
+}
+
+// forbids reports whether an error says that the user may not use a command, or that the server
+// does not know it. One about the key of that name need not hold for those of locks.
+func forbids(text string) bool {
+	return strings.HasPrefix(text, "NOPERM ") && strings.Contains(text, " command") ||
+		strings.Contains(text, "can't run this command") ||
+		strings.Contains(text, "nknown ") && strings.Contains(text, "command")
 }
 
 // uselessErrors are the first words of errors after which a connection is of no use: its server is
 // no master with data now. Behind the same address another server may be the master.
 var uselessErrors = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
 
-// IsUseless reports whether a server that answers this error is useless.
+// IsUseless reports whether a server that answers this error, or a probe with it, is useless.
 func IsUseless(err error) bool {
+	var forbidden *ForbiddenError
+	if errors.As(err, &forbidden) {
+		return true
+	}
 	for _, word := range uselessErrors {
 		if hasWord(err, word) {
 			return true

@@ -7,8 +7,9 @@ import (
 	"github.com/lockpipe/lockpipe/script"
 )
 
-// renewTimeout is how long the connector waits for a node to answer.
-const renewTimeout = 500 * time.Millisecond
+// renewTimeout is how long the connector waits for a node to answer: as long as a slow network may
+// take on a connection in use.
+const renewTimeout = ProbeTimeout
 
 // renewEntry renews the client's layout entry on the node, and hears the others. If that has not
 // succeeded for too long, votes on the connection no longer count.

@@ -52,7 +52,7 @@ func (t *testTrip) OnEnd(end trip.End) { t.ends <- end }
 
 func newTripClient(t *testing.T, url string) *tripClient {
 	t.Helper()
-	e, err := endpoint.Parse(url, nil)
+	e, err := endpoint.Parse(url, nil, 0)
 	require.NoError(t, err)
 	option := clientOption(e)
 	c := new(tripClient)

@@ -114,7 +114,10 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 			require.NoError(t, err)
 			require.Equal(t, kept, value(t, ask(t, n, "GET", "guard")), args[3:])
 		}
-		s := script.All()[rng.IntN(len(script.All())-2)] // the last two have no sets
+		empty, err := server.Do(0, "EVAL", script.Probe.Source, "1", "none")
+		require.NoError(t, err)
+		require.Equal(t, empty, value(t, ask(t, n, "EVAL", script.Probe.Source, "1", "none")))
+		s := script.All()[rng.IntN(len(script.All())-3)] // the last three have no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)

@@ -25,8 +25,10 @@ func TestNode_ReadsBeforeItsStateIsUp(t *testing.T) {
 		var n *Node
 		n, err := New(Config{
 			Link: link.Config{
-				Endpoint: &endpoint.Endpoint{Name: "node", Address: "node:1", Network: "tcp"},
-				MaxTTL:   time.Minute, Guard: guard.Off,
+				Endpoint: &endpoint.Endpoint{
+					Name: "node", Address: "node:1", Network: "tcp", DialTimeout: time.Minute,
+				},
+				MaxTTL: time.Minute, Guard: guard.Off,
 				Peers:  guard.NewPeers(make([]string, 1), nil),
 				Logger: slog.New(slog.DiscardHandler),
 				Fleet:  fleet.New(fleet.Config{MaxTTL: time.Minute, Logger: slog.Default()}),

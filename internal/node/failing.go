@@ -74,23 +74,19 @@ func (r *Answer) serverError() bool {
 	return r.failureKind() == failedServer && !errors.As(r.Err, &stale)
 }
 
-// review makes the node failing or up. It returns when it is to be called again; 0 if only a new
-// error gives a reason. It runs on the connector, which alone changes the state.
+// review makes the node failing or up. It returns when it is to be called again. It runs on the
+// connector, which alone changes the state.
 func (n *Node) review(ctx context.Context) (again time.Duration) {
-	failing, since := n.Link.State() == link.Failing, n.acquireErrors.since.Load()
-	if since != 0 {
-		left := failingAfter - time.Duration(n.responsiveness.now()-since)
-		if left > 0 && !failing {
-			return left
-		}
+	failing := n.Link.State() == link.Failing
+	if n.refuses(failing) || time.Until(n.duties.look) <= 0 {
+		n.duties.look = time.Now().Add(2 * probeDelay())
 		c := n.Link.Verified()
 		if c == nil {
 			return probeDelay()
 		}
 		refusal, answered := n.Link.Probe(ctx)
 		switch {
-		case !answered || !n.Link.StillValid(c):
-			// The connection is about to be lost, or the server is slow.
+		case !answered || !n.Link.StillValid(c): // the server is slow, or about to be lost
 			return probeDelay()
 		case refusal == nil:
 			n.acquireErrors.since.Store(0)
@@ -99,17 +95,27 @@ func (n *Node) review(ctx context.Context) (again time.Duration) {
 			return 0
 		}
 	}
-	refused := n.acquireErrors.since.Load() != 0 // a grant may have come meanwhile
+	refused := n.refuses(failing) // a grant may have come meanwhile
 	switch {
 	case refused && !failing:
 		n.Link.SetState(link.Failing, *n.acquireErrors.last.Load())
 	case !refused && failing:
 		n.Link.SetState(link.Up, nil)
 	}
-	if refused {
-		return probeDelay()
+	again = time.Until(n.duties.look)
+	if since := n.acquireErrors.since.Load(); refused {
+		again = probeDelay()
+	} else if since != 0 {
+		again = min(again, failingAfter-time.Duration(n.responsiveness.now()-since))
 	}
-	return 0
+	return max(again, 1) // 0 is for never
+}
+
+// refuses reports whether the node has refused acquires for failingAfter, or has done so before and
+// granted none since.
+func (n *Node) refuses(failing bool) bool {
+	since := n.acquireErrors.since.Load()
+	return since != 0 && (failing || n.responsiveness.now()-since >= int64(failingAfter))
 }
 
 // probeDelay returns a random time, so that the clients of a node do not probe it all at once.
@@ -128,11 +134,9 @@ func dropIfUseless(c *link.Conn, answers []Answer) {
 // explainUnanswered gives the reason for a drop to what was not answered because of it.
 func explainUnanswered(c *link.Conn, answers []Answer) {
 	cause := c.DropCause()
-	if cause == nil {
-		return
-	}
 	for i := range answers {
-		if r := &answers[i]; r.Broken || errors.Is(r.Err, link.ErrNotConnected) {
+		r := &answers[i]
+		if cause != nil && (r.Broken || errors.Is(r.Err, link.ErrNotConnected)) {
 			r.Err = cause
 		}
 	}

@@ -26,9 +26,9 @@ import (
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
-// MaxFlush is the most keys in one flush. It is large enough that the cost of the trip no longer
-// shows. It is small enough that a server answers all flushes under way well within the usual
-// NodeTimeout.
+// MaxFlush is the most keys in one flush, where long ones count as several. It is large enough that
+// the cost of the trip no longer shows. It is small enough that a server answers all flushes under
+// way well within the usual NodeTimeout.
 const MaxFlush = 512
 
 // Config says what a Node is.
@@ -96,13 +96,7 @@ func (n *Node) newerCommands() (set link.CommandSet, connected bool) {
 	return n.Link.Current().Commands(), n.Link.State().IsConnected()
 }
 
-// notify sends on a channel of capacity 1, if that is empty.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+var notify = link.Notify
 
 // StateChanged takes a change of the link's state.
 func (n *Node) StateChanged(before, after link.State) {
@@ -118,7 +112,8 @@ func (n *Node) StateChanged(before, after link.State) {
 func (n *Node) Connected() {
 	n.Resend()
 	n.acquireErrors.since.Store(0)
-	n.duties = duties{resend: time.Now().Add(resendDelay), review: time.Now().Add(probeEvery)}
+	look := time.Now().Add(2 * probeDelay())
+	n.duties = duties{resend: time.Now().Add(resendDelay), review: look, look: look}
 	n.stateChanged(link.Up)
 }
 
@@ -132,7 +127,8 @@ const resendDelay = 100 * time.Millisecond
 // time is never.
 type duties struct {
 	resend time.Time // the releases that the server answered with errors
-	review time.Time // a node that refuses acquires
+	review time.Time // a node that refuses acquires, or has taken a permission away
+	look   time.Time // when it is to be probed in any case, for permissions
 }
 
 // Work does what is due, and returns after what time something is due again.

@@ -2,15 +2,15 @@ package node
 
 import "time"
 
-// maxPendingReleases is the most keys whose releases are kept for one node that can't answer them.
-// Beyond it the oldest are dropped: their keys end with their TTL.
+// maxPendingReleases is the most keys whose releases are kept for one node that can't answer them:
+// a long key counts as several. Beyond it the oldest are dropped: their keys end with their TTL.
 const maxPendingReleases = 1 << 18
 
 // pendingReleases are the releases that one node could not answer: it was down, the connection
 // broke, or it answered with an error. The connector sends them again. Guarded by Node.mu.
 type pendingReleases struct {
 	list    []pendingRelease // oldest first
-	keys    int              // of all in list
+	weight  int              // of all in list
 	dropped uint64           // because their keys expired or because of maxPendingReleases
 }
 
@@ -19,19 +19,19 @@ type pendingRelease struct {
 	until     time.Time // when the keys have expired; zero: not known
 }
 
-// keysOf returns the number of keys of an operation.
-func keysOf(o Operation) int { return o.Op().Keys.Len() }
+// weightOf returns how many keys an operation is worth.
+func weightOf(o Operation) int { return o.Op().Keys.Weight() }
 
 // add adds a release. Beyond maxPendingReleases it drops the oldest.
 func (p *pendingReleases) add(r pendingRelease) {
 	p.list = append(p.list, r)
-	p.keys += keysOf(r.operation)
-	if p.keys <= maxPendingReleases {
+	p.weight += weightOf(r.operation)
+	if p.weight <= maxPendingReleases {
 		return
 	}
 	oldest := 0
-	for ; p.keys > maxPendingReleases*3/4 && oldest < len(p.list)-1; oldest++ {
-		p.keys -= keysOf(p.list[oldest].operation)
+	for ; p.weight > maxPendingReleases*3/4 && oldest < len(p.list)-1; oldest++ {
+		p.weight -= weightOf(p.list[oldest].operation)
 	}
 	p.dropped += uint64(oldest)
 	p.list = append([]pendingRelease(nil), p.list[oldest:]...)
@@ -44,7 +44,7 @@ func (p *pendingReleases) takeExpired(now time.Time) (expired []Operation) {
 		if r.until.IsZero() || now.Before(r.until) {
 			others = append(others, r)
 		} else {
-			p.keys -= keysOf(r.operation)
+			p.weight -= weightOf(r.operation)
 			expired = append(expired, r.operation)
 		}
 	}
@@ -59,7 +59,7 @@ func (p *pendingReleases) takeAll() []Operation {
 	for i, r := range p.list {
 		operations[i] = r.operation
 	}
-	p.list, p.keys = nil, 0
+	p.list, p.weight = nil, 0
 	return operations
 }
 
@@ -112,9 +112,9 @@ func (n *Node) Resend() {
 	n.dropExpired()
 	operations := n.takePending()
 	for len(operations) > 0 {
-		count, keys := 1, keysOf(operations[0])
-		for count < len(operations) && keys+keysOf(operations[count]) <= MaxFlush {
-			keys += keysOf(operations[count])
+		count, weight := 1, weightOf(operations[0])
+		for count < len(operations) && weight+weightOf(operations[count]) <= MaxFlush {
+			weight += weightOf(operations[count])
 			count++
 		}
 		some := operations[:count]

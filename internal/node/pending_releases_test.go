@@ -28,12 +28,12 @@ func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
 		n := newNode()
 		keep(n, 3, time.Second)
 		keep(n, 5, time.Minute)
-		require.Equal(t, 8, n.pending.keys)
+		require.Equal(t, 8, n.pending.weight)
 		require.Empty(t, n.pending.takeExpired(time.Now().Add(time.Second-1)))
 		require.Len(t, n.pending.takeExpired(time.Now().Add(time.Second)), 1)
-		require.Equal(t, 5, n.pending.keys)
+		require.Equal(t, 5, n.pending.weight)
 		require.Len(t, n.takePending(), 1)
-		require.Zero(t, n.pending.keys)
+		require.Zero(t, n.pending.weight)
 		keep(n, maxPendingReleases+1, time.Minute)
 		require.Len(t, n.pending.list, 1)
 	})
@@ -45,9 +45,9 @@ func TestPendingReleases_AreBounded(t *testing.T) {
 	for range 100 {
 		before := n.pending.dropped
 		last := keep(n, 1<<14, time.Minute)
-		require.LessOrEqual(t, n.pending.keys, maxPendingReleases)
+		require.LessOrEqual(t, n.pending.weight, maxPendingReleases)
 		if n.pending.dropped > before {
-			require.LessOrEqual(t, n.pending.keys, maxPendingReleases*3/4,
+			require.LessOrEqual(t, n.pending.weight, maxPendingReleases*3/4,
 				"many at once: the rest is copied")
 		}
 		require.Same(t, last, n.pending.list[len(n.pending.list)-1].operation)

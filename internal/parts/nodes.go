@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
@@ -19,6 +20,7 @@ type Config struct {
 	Nodes        []string
 	Groups, Next []layout.Group
 	TLS          *tls.Config
+	DialTimeout  time.Duration
 	// Credentials says that lockpipe.Config.Credentials is set.
 	Credentials bool
 	Owner       string
@@ -173,7 +175,7 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 		own, all := layout.Group{Name: group.Name}, layout.Group{Name: group.Name}
 		for i, text := range group.Nodes {
 			field := fmt.Sprintf("%s[%d]", in, i)
-			e, err := endpoint.Parse(text, n.cfg.TLS)
+			e, err := endpoint.Parse(text, n.cfg.TLS, n.cfg.DialTimeout)
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", field, err)
 			}

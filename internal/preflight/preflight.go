@@ -130,6 +130,7 @@ func (f *findings) checkNode(node *target) {
 	}
 	if node.Version != "" {
 		f.checkRole(node)
+		f.checkCertificates(node)
 		f.checkMemory(node)
 		f.checkPersistence(node)
 		f.checkBacklog(node)

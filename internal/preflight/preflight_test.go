@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -108,22 +109,22 @@ func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
 // The goal: what a server says of the user and password has a remedy of its own each.
 func TestCheck_EachErrorHasARemedy(t *testing.T) {
 	for says, want := range map[string]string{
-		"OOM command not allowed when used memory > 'maxmemory'.":           "raise its maxmemory",
-		"ERR max number of clients reached: EOF":                            "raise its maxclients",
-		"dial tcp: lookup nowhere on 127.0.0.53:53: no such host":           "correct the host name in its URL",
-		"dial tcp 127.0.0.1:1: connect: connection refused":                 "nothing listens at that address",
-		"tls: failed to verify certificate: x509: certificate has expired":  "correct Config.TLS",
-		"connected, but no answer to TLS: the server may speak none":        "use redis:// in its URL",
-		"closed before any answer; the client came without TLS":             "use rediss:// in its URL",
-		"dial tcp 10.0.0.1:6379: i/o timeout":                               "a firewall drops",
-		"no answer within 1.5s":                                             "whether the server hangs",
-		"dial tcp 10.0.0.1:6379: connect: no route to host":                 "the route",
-		"WRONGPASS invalid username-password pair or user is disabled.":     "correct the user or password in its URL",
-		"NOAUTH Authentication required.":                                   "the server wants a password",
-		"no sentinel names the master: sentinel s:1: connection refused":    "do what is said for each sentinel",
-		"Config.Credentials has not returned, although its context ended":   "correct Config.Credentials",
-		"the key can't be read: NOPERM this user has no permissions to run": "give its user the permissions",
-		"DENIED Redis is running in protected mode":                         "set a password on the server",
+		"OOM command not allowed when used memory > 'maxmemory'.":               "raise its maxmemory",
+		"ERR max number of clients reached: EOF":                                "raise its maxclients",
+		"dial tcp: lookup nowhere on 127.0.0.53:53: no such host":               "correct the host name in its URL",
+		"dial tcp 127.0.0.1:1: connect: connection refused":                     "nothing listens at that address",
+		"tls: failed to verify certificate: x509: certificate has expired":      "correct Config.TLS",
+		"the server did not answer the TLS handshake; if it does":               "use redis:// in its URL",
+		"closed before any answer: is it Redis? Or the client came without TLS": "use rediss:// in its URL",
+		"dial tcp 10.0.0.1:6379: i/o timeout":                                   "a firewall drops",
+		"no answer within 1.5s":                                                 "whether the server hangs",
+		"dial tcp 10.0.0.1:6379: connect: no route to host":                     "the route",
+		"WRONGPASS invalid username-password pair or user is disabled.":         "correct the user or password in its URL",
+		"NOAUTH Authentication required.":                                       "the server wants a password",
+		"no sentinel names the master: sentinel s:1: connection refused":        "do what is said for each sentinel",
+		"Config.Credentials has not returned, although its context ended":       "correct Config.Credentials",
+		"the key can't be read: NOPERM this user has no permissions to run":     "give its user the permissions",
+		"DENIED Redis is running in protected mode":                             "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
 		all := findingsOf(func(f *target) {
@@ -727,4 +728,28 @@ func TestCheck_WhyANodeHangsUp(t *testing.T) {
 	})
 	require.Contains(t, all[4].Text, "it came without TLS")
 	require.Contains(t, all[4].Text, "use rediss:// in its URL")
+}
+
+// The goal: a certificate that ends within two weeks, or has ended, is a warning that says whose it
+// is and when it ends.
+func TestCheck_CertificatesThatEndSoonAreAWarning(t *testing.T) {
+	const day = 24 * time.Hour
+	for left, says := range map[time.Duration]string{
+		-day: "less than 1 day", time.Hour: "less than 1 day", 13*day + 1: "less than 14 days",
+		14 * day: "", 365 * day: "",
+	} {
+		for whose, set := range map[string]func(n *target){
+			"its":          func(n *target) { n.ServerCertificate = left },
+			"the client's": func(n *target) { n.ClientCertificate = left },
+		} {
+			all := findingsOf(set)
+			if says == "" {
+				require.Equal(t, Info, worst(all))
+				continue
+			}
+			require.Equal(t, Warning, worst(all))
+			i := slices.IndexFunc(all, func(f Finding) bool { return f.Severity == Warning })
+			require.Contains(t, all[i].Text, whose+" TLS certificate ends in "+says)
+		}
+	}
 }

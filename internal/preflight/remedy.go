@@ -14,6 +14,8 @@ var remedies = [...]struct{ says, do string }{
 		"or on the server (ACL SETUSER)"},
 	{"NOAUTH ", "the server wants a password: put user and password into its URL, " +
 		"or set Config.Credentials"},
+	{"its user may not use", "give its user the permissions that docs/operations.md lists " +
+		"(ACL SETUSER)"},
 	{"NOPERM ", "give its user the permissions that docs/operations.md lists (ACL SETUSER)"},
 	{"DENIED ", "set a password on the server, and put it into its URL"},
 	{"OOM ", "raise its maxmemory, or keep other data off it"},
@@ -21,8 +23,9 @@ var remedies = [...]struct{ says, do string }{
 	{"max number of clients", "raise its maxclients, or close other clients"},
 	{"lookup ", "correct the host name in its URL, or the name service (DNS) of this machine"},
 	{"connection refused", "start it, or correct its URL: nothing listens at that address"},
-	{"came without TLS", "if the server wants TLS, use rediss:// in its URL"},
-	{"no answer to TLS", "if the server speaks no TLS, use redis:// in its URL"},
+	{"came without TLS", "start the server behind the proxy, if it is one; if the server wants TLS, " +
+		"use rediss:// in its URL"},
+	{"answer the TLS handshake", "if the server speaks no TLS, use redis:// in its URL"},
 	{"x509: ", "correct Config.TLS or the server's certificate: see docs/operations.md"},
 	{"tls: ", "correct Config.TLS or the server's certificate: see docs/operations.md"},
 	{"Config.Dial", "correct Config.Dial"},

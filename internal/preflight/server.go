@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/inspection"
 )
@@ -92,6 +93,17 @@ func (f *findings) checkRefusal(r inspection.CommandError) {
 		f.infof("does not know %s, so %s", r.Command, lost.what)
 	default:
 		f.infof("answers %s with %.100q, so %s", r.Command, r.Text, lost.what)
+	}
+}
+
+// checkCertificates reports certificates that end soon: then no connection can be made.
+func (f *findings) checkCertificates(node *target) {
+	const day, soon = 24 * time.Hour, 14
+	for i, left := range [...]time.Duration{node.ServerCertificate, node.ClientCertificate} {
+		if left != 0 && left < soon*day {
+			f.warnf("%s TLS certificate ends in less than %d days: renew it, as docs/operations.md "+
+				"says without a restart", [...]string{"its", "the client's"}[i], max(0, left/day)+1)
+		}
 	}
 }
 

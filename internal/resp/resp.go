@@ -75,7 +75,7 @@ func AppendHeader(dst []byte, kind byte, n int) []byte {
 // ServerMode returns what the fields of INFO say that a server is: standalone, cluster or sentinel.
 // Redis and Valkey have a field of different names for that.
 func ServerMode(fields map[string]string) string {
-	return cmp.Or(fields["redis_mode"], fields["server_mode"])
+	return cmp.Or(fields["redis_mode"], fields["server_mode"], fields["redict_mode"])
 }
 
 // ParseInfo returns the fields of a reply to INFO. It ignores headings and other lines.

@@ -90,7 +90,7 @@ func (s *sentinel) query(ctx context.Context, w *report) error {
 		s.conn, steps = resp.NewConn(conn), s.endpoint.Handshake()
 	}
 	conn := s.conn.Conn
-	ctx, cancel := context.WithTimeout(ctx, endpoint.DialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = endpoint.Abort(conn) })
 	err := s.conn.Do(append(

@@ -18,16 +18,16 @@ const (
 	AskEvery = time.Second
 	// Grace is how long FindMaster waits for further sentinels when one has answered.
 	Grace = 100 * time.Millisecond
-	// timeout is how long FindMaster waits for the first one: it may dial and ask.
-	timeout = 2*endpoint.DialTimeout + endpoint.DialGrace
+	// answerTimeout is how long one answer may take.
+	answerTimeout = time.Second
 	// AgreeWithin is how long sentinels need at most until all that reach each other name the new
 	// master: each publishes what it knows every two seconds.
 	AgreeWithin = 2 * time.Second
 	// DeposedFor is for how long a client may use an old master after another client has seen the
 	// new one. The sentinels have to agree, the client has to ask the next time, and its answer may
-	// take endpoint.DialTimeout. A quarantine lasts that much longer, so it also waits for what is
+	// take answerTimeout. A quarantine lasts that much longer, so it also waits for what is
 	// granted meanwhile.
-	DeposedFor = AgreeWithin + AskEvery + endpoint.DialTimeout
+	DeposedFor = AgreeWithin + AskEvery + answerTimeout
 )
 
 // Sentinels knows which server is the master of one node, if Sentinel watches that.
@@ -46,6 +46,7 @@ const (
 type Sentinels struct {
 	all       []*sentinel
 	reportTTL time.Duration // how long an answer lasts
+	timeout   time.Duration // how long FindMaster waits for the first one: it may dial and ask
 	notify    func()        // called after each answer, by the goroutines of sentinels
 
 	mu      sync.Mutex    // guards all below; a leaf
@@ -84,7 +85,7 @@ func New(
 		return nil
 	}
 	all := &Sentinels{
-		reportTTL: ttl, notify: notify,
+		reportTTL: ttl, timeout: e.DialTimeout + answerTimeout + endpoint.DialGrace, notify: notify,
 		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
 	}
 	for i := range e.Sentinels {
@@ -110,7 +111,7 @@ func (all *Sentinels) Run(ctx context.Context) (wait func()) {
 // soon after the first has.
 func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
 	round := all.startRound()
-	late := time.NewTimer(timeout)
+	late := time.NewTimer(all.timeout)
 	defer late.Stop()
 	for first := true; ; {
 		answers, open, changed := all.progress(round)

@@ -82,11 +82,12 @@ type Conn struct {
 	// plain commands before each trip and behind the last one that the reader does not know of yet.
 	flight   list
 	trailing int
-	decoding bool  // the reader uses the first trip of flight
-	cause    error // why the connection failed; nil before that, and if Close was first
-	stopped  bool  // nothing is sent any more
-	closing  bool  // Close was called
-	closed   bool  // the connection below is closed
+	answered uint64 // trips, all of whose replies came
+	decoding bool   // the reader uses the first trip of flight
+	cause    error  // why the connection failed; nil before that, and if Close was first
+	stopped  bool   // nothing is sent any more
+	closing  bool   // Close was called
+	closed   bool   // the connection below is closed
 
 	writer
 	reader
@@ -140,6 +141,13 @@ func (c *Conn) Close() error {
 	broken.end(Broken)
 	unsent.end(Unsent)
 	return err
+}
+
+// Progress returns how many trips were answered, and whether others are under way.
+func (c *Conn) Progress() (answered uint64, underWay bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.answered, c.flight.first != nil || c.queue.first != nil
 }
 
 // Cause returns why the connection failed. It is nil before that, and if Close was first.

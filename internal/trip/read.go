@@ -194,6 +194,7 @@ func (c *Conn) endCurrent() {
 	c.current = nil
 	c.mu.Lock()
 	c.flight.pop()
+	c.answered++
 	t.answered = true
 	var ended list
 	if !t.writing {
