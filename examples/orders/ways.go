@@ -98,5 +98,11 @@ func Ways() []Way {
 		{"lockpipe, fenced", false, func(b *Backends) Shop {
 			return Fenced{b.Store, b.Locks, b.Pay}
 		}},
+		{"lockpipe, combined", false, func(b *Backends) Shop {
+			return NewCombined(b.Store, b.Locks, b.Pay, false)
+		}},
+		{"lockpipe, combined and fenced", false, func(b *Backends) Shop {
+			return NewCombined(b.Store, b.Locks, b.Pay, true)
+		}},
 	}
 }

@@ -68,7 +68,8 @@ var allowedImports = map[string][]string{
 	"lockpipetest": {"internal/memorynode", "internal/resp"},
 	// Apart from lockpipetest, which the internal tests of multiplex and the root import.
 	"lockpipetest/fake": {".", "internal/ids", "internal/memorynode"},
-	"metrics":           {"."},
+	"metrics":           {".", "combine"},
+	"combine":           {".", "internal/ids", "internal/prefix"},
 
 	"internal/callbacks": {},
 	"internal/calls": {
