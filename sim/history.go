@@ -85,7 +85,8 @@ type span struct{ called, returned time.Time }
 const suspensionNotice = 250 * time.Millisecond
 
 func newHistory() *history {
-	return &history{start: time.Now(), byToken: map[string]*hold{}, takings: newTakings(),
+	return &history{
+		start: time.Now(), byToken: map[string]*hold{}, takings: newTakings(),
 		extended: map[string]bool{},
 	}
 }
