@@ -44,7 +44,7 @@ func TestErrors_AreOfBothLibraries(t *testing.T) {
 	err := m.Lock()
 	require.ErrorIs(t, err, redsync.ErrFailed)
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
-	require.ErrorContains(t, err, "held by another on 2 nodes")
+	require.ErrorContains(t, err, "held by another caller, seen on 2 nodes")
 	var taken *redsync.ErrTaken
 	require.ErrorAs(t, err, &taken)
 	require.ElementsMatch(t, []int{0, 2}, taken.Nodes)
