@@ -56,7 +56,8 @@ func probed(failed []string, err error) error {
 // does not know it. One about the key of that name need not hold for those of locks.
 func forbids(text string) bool {
 	return strings.HasPrefix(text, "NOPERM ") && strings.Contains(text, " command") ||
-		strings.Contains(text, "can't run this command") ||
+		strings.Contains(text, "can't run this command") || // in a script of Redis 7.0
+		strings.Contains(text, "no permissions to run the '") || // of newer servers
 		strings.Contains(text, "nknown ") && strings.Contains(text, "command")
 }
 
