@@ -1,6 +1,7 @@
 package lockpipe
 
 import (
+	"errors"
 	"iter"
 	"time"
 
@@ -48,6 +49,9 @@ type NodeStatus struct {
 
 // nodeStatus returns the public form of a status.
 func nodeStatus(n *parts.NodeStatus) NodeStatus {
+	if n.Lacking {
+		n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
+	}
 	return NodeStatus{
 		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err,
 		Pending:         n.Pending,
@@ -61,6 +65,9 @@ func nodeStatus(n *parts.NodeStatus) NodeStatus {
 	}
 }
 
+// errLacking is why a node is not up yet that votes again after a wait.
+var errLacking = errors.New("it votes again, and leases that are extended are being put on it")
+
 // NodeState is whether a node can vote.
 type NodeState int
 
@@ -69,7 +76,8 @@ type NodeState int
 //   - NodeConnecting: a connection is being made, and attempts wait for it, each within its limit.
 //   - NodeUp: the node votes.
 //   - NodeQuarantined: the node answers, but may have forgotten locks. It votes again after
-//     NodeStatus.Until.
+//     NodeStatus.Until. It is up when the leases that this Client extends are on it again: who
+//     restarts a node when every client shows all others up loses none of them.
 //   - NodeDown: the last try to connect failed. The client keeps trying, and attempts do not wait
 //     for the node.
 //   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client

@@ -72,13 +72,23 @@ func (t *Term) computeNext(now instant) instant {
 	most, least := dueWith(v)
 	early := t.until.after(-most)
 	at := early.after(rand.N(most - least + 1))
-	if at <= now || t.failed() {
-		at = max(early, now.after(retryDelay(v, time.Duration(t.until-now))))
-	} else {
+	switch retry := now.after(retryDelay(v, time.Duration(t.until-now))); {
+	case !t.wasExtended():
+		at = retry
+	case at <= now || t.failed():
+		at = max(early, retry)
+	default:
 		at = at.after(-capped(linger, v))
 		at -= at % instant(capped(tick, v))
 	}
 	return min(at, t.until)
+}
+
+// wasExtended reports whether the term was extended since ExtendAll was called last, or need not
+// be. Manager.mu and mu are held.
+func (t *Term) wasExtended() bool {
+	since := t.manager.extendAll
+	return since == 0 || t.ttl == 0 || t.until >= min(since.after(Validity(t.ttl)), t.maxHoldEnd)
 }
 
 // failed reports whether the last extension failed. mu is held.
@@ -96,7 +106,8 @@ func (t *Term) evaluate(now instant) (next, lingerUntil instant, over bool) {
 	}
 	v, left := Validity(t.ttl), time.Duration(t.until-now)
 	early, late := dueWith(v)
-	if t.wantsExtension() && left <= early+capped(linger, v)+capped(tick, v) {
+	if t.wantsExtension() &&
+		(left <= early+capped(linger, v)+capped(tick, v) || !t.wasExtended()) {
 		t.queued, lingerUntil = true, now
 		if left > late && !t.failed() {
 			lingerUntil = now.after(capped(linger, v))

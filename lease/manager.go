@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -76,6 +77,7 @@ type Manager struct {
 	events      eventHeap  // every term held, by the time of its next event
 	ready       eventHeap  // terms that are due, by deadline
 	lingerUntil instant    // when the ready ones stop lingering
+	extendAll   instant    // when ExtendAll was called last; 0: never
 	batches     int        // under way
 	// Memory of batches, at most maxBatches. An extension is large, and there may be ten thousands
 	// a second.
@@ -261,6 +263,33 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		m.setTimer(m.next(now))
 	}
 	return over, false
+}
+
+// ExtendAll has every term extended soon that is extended automatically, although it may not be
+// due. AllExtended reports when that is done.
+func (m *Manager) ExtendAll() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed || m.events.Len() == 0 {
+		return
+	}
+	m.extendAll = m.now()
+	for i := range m.events.events { // which stays a heap
+		e := &m.events.events[i]
+		e.at = min(e.at, m.extendAll)
+	}
+	m.setTimer(m.extendAll)
+}
+
+// AllExtended reports whether no term is held that ExtendAll has not extended yet.
+func (m *Manager) AllExtended() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !slices.ContainsFunc(m.events.events, func(e event) bool {
+		e.term.mu.Lock()
+		defer e.term.mu.Unlock()
+		return e.term.end == nil && !e.term.wasExtended()
+	})
 }
 
 // Close ends every term with ErrClosed, and the extensions under way. It returns the owners of the

@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -411,5 +412,33 @@ func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 		again := hold(t, m, "again", time.Second, never)
 		pass(time.Second)
 		require.Equal(t, ErrExpired, again.Err())
+	})
+}
+
+// The goal: ExtendAll has each lease extended that is extended automatically, at once and whatever
+// time it has left, until that was confirmed. A lease that began before is not forgotten, and none
+// is extended twice for it.
+func TestManager_ExtendsAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, s := manager(t)
+		require.True(t, m.AllExtended())
+		m.ExtendAll()
+		require.True(t, m.AllExtended(), "there is none")
+		for i := range 100 {
+			hold(t, m, fmt.Sprint(i), usualTTL, time.Hour)
+		}
+		hold(t, m, "by hand", usualTTL, never)
+		pass(time.Second)
+		require.Empty(t, s.tried())
+		s.set(fail)
+		m.ExtendAll()
+		pass(time.Second)
+		require.GreaterOrEqual(t, len(s.tried()), 200, "each is tried again")
+		require.False(t, m.AllExtended())
+		s.set(func(*Extension) error { return nil })
+		tried := len(s.tried())
+		pass(time.Second)
+		require.True(t, m.AllExtended())
+		require.Len(t, s.tried(), tried+100)
 	})
 }

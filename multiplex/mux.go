@@ -67,6 +67,11 @@ type Config struct {
 	// is true. It is called from several goroutines, maybe before New has returned, and must not
 	// block. It may be nil.
 	OnQuorumReachable func()
+	// OnAdmitted is called when a node votes again that had to wait. AllExtended reports whether
+	// the owner has extended since then all that it extends: until then the node may lack keys.
+	// Both must not block, and may be called before New has returned. Both may be nil.
+	OnAdmitted  func()
+	AllExtended func() bool
 }
 
 // Mux sends each attempt to all nodes of its claim at once and counts their votes.
@@ -121,6 +126,9 @@ type Mux struct {
 
 	// begun: a quorum was connected at one moment. Before, no node is sent anything: see package
 	// guard. beginning guards it while it is false, and ready: the nodes that could be sent things.
+	// Nodes that wait, or that may lack keys since: see Config.OnAdmitted.
+	waited, lacking atomic.Uint64
+
 	begun     atomic.Bool
 	beginning sync.Mutex
 	ready     quorum.Nodes

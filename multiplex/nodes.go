@@ -40,6 +40,8 @@ type NodeStatus struct {
 	PendingReleases int
 	DroppedReleases uint64
 	Stats           NodeStats
+	// Lacking: the node votes again after a wait, and may still lack keys of leases.
+	Lacking bool
 }
 
 // NodeStats are counts about one node since New.
@@ -102,6 +104,15 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 	if c := m.nodes[i].Link.Current(); c != nil && s.IsConnected() {
 		m.aliases.Set(i, c.Server.RunID) // before the node is asked
 	}
+	switch bit := uint64(quorum.Node(i)); {
+	case m.cfg.OnAdmitted == nil:
+	case s == NodeQuarantined:
+		m.waited.Or(bit)
+	case s.IsConnected() && m.waited.Load()&bit != 0:
+		m.cfg.OnAdmitted()
+		m.lacking.Or(bit)
+		m.waited.And(^bit)
+	}
 	m.setReader(i, readerState(s))
 	if m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
 		m.cfg.OnQuorumReachable()
@@ -148,9 +159,25 @@ func (m *Mux) Nodes() []NodeStatus {
 		s := &all[i]
 		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Stats()
 		s.State, s.Until, s.Err = n.Link.Status()
+		s.Lacking = s.State.IsConnected() && m.lacks(i)
 		s.PendingReleases, s.DroppedReleases = n.PendingReleases()
 	}
 	return all
+}
+
+// lacks reports whether a node may lack keys of leases since it waited.
+func (m *Mux) lacks(i int) bool {
+	bit, lacking := uint64(quorum.Node(i)), m.lacking.Load()
+	switch {
+	case m.waited.Load()&bit != 0:
+		return true
+	case lacking&bit == 0:
+		return false
+	case m.cfg.AllExtended():
+		m.lacking.CompareAndSwap(lacking, 0) // unless another one came
+		return false
+	}
+	return true
 }
 
 // ToInspect returns the nodes for an inspection.Inspector, in configuration order.

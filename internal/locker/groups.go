@@ -49,9 +49,9 @@ func (k *Locker) newGroups(n int) {
 	k.ofSeveral = managers(func() bool { return k.Mux.SeveralReachable() })
 }
 
-// quorumReachable is called after each change of a node's state that leaves a quorum reachable. No
-// other change can make a quorum able to vote.
-func (k *Locker) quorumReachable(group int) {
+// QuorumReachable implements parts.Owner. It is called after each change of a node's state that
+// leaves a quorum reachable. No other change can make a quorum able to vote.
+func (k *Locker) QuorumReachable(group int) {
 	k.groups[group].outage.WakeNext()
 	k.changed.notify()
 }
@@ -59,6 +59,25 @@ func (k *Locker) quorumReachable(group int) {
 // NodesChanged returns a channel that is closed after the next change of a node's state that leaves
 // a quorum reachable.
 func (k *Locker) NodesChanged() <-chan struct{} { return k.changed.next() }
+
+// NodeAdmitted implements parts.Owner. It is called when a node of a group votes again that had to
+// wait: it may lack the keys of leases. An extension puts them there.
+func (k *Locker) NodeAdmitted(group int) {
+	for of := range kinds {
+		k.groups[group].leases[of].ExtendAll()
+		k.ofSeveral[of].ExtendAll()
+	}
+}
+
+// AllExtended implements parts.Owner: it reports whether that was done.
+func (k *Locker) AllExtended(group int) bool {
+	for of := range kinds {
+		if !k.groups[group].leases[of].AllExtended() || !k.ofSeveral[of].AllExtended() {
+			return false
+		}
+	}
+	return true
+}
 
 // hold begins the term of a lease.
 func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {

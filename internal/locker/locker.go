@@ -75,7 +75,7 @@ func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
 	k.Fences = ids.NewFenceClock(time.Now, cfg.MaxTTL, multiplex.MaxFence)
 	k.newGroups(nodes.Groups())
 	var err error
-	k.Mux, err = parts.New(nodes, of, k.quorumReachable)
+	k.Mux, err = parts.New(nodes, of, k)
 	if err != nil {
 		return nil, err
 	}

@@ -51,11 +51,18 @@ type part struct {
 	claim multiplex.Claim
 }
 
+// Owner is notified of the nodes of a group, by its index: see the functions of multiplex.Config.
+// It may be notified before New has returned.
+type Owner interface {
+	QuorumReachable(group int)
+	NodeAdmitted(group int)
+	AllExtended(group int) bool
+}
+
 // New starts to connect the nodes of all groups in the background. cfg is for each multiplex.Mux.
-// New sets its Nodes, Systems, Fleet and OnQuorumReachable. quorumReachable is multiplex's
-// OnQuorumReachable, for the group with that index. It may be called before New has returned. The
-// error is about the nodes alone, and names them.
-func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*Mux, error) {
+// New sets its Nodes, Systems and Fleet, and its functions to those of the owner. The error is
+// about the nodes alone, and names them.
+func New(nodes *Nodes, cfg multiplex.Config, owner Owner) (*Mux, error) {
 	m := &Mux{layout: nodes.layout, prefix: cfg.Prefix}
 	m.fleet = fleet.New(fleet.Config{
 		Layouts: nodes.layouts, Owner: nodes.cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger,
@@ -67,7 +74,9 @@ func New(nodes *Nodes, cfg multiplex.Config, quorumReachable func(group int)) (*
 			cfg.Nodes[j] = nodes.urls[name]
 		}
 		cfg.Systems = of.Systems
-		cfg.OnQuorumReachable = func() { quorumReachable(i) }
+		cfg.OnQuorumReachable = func() { owner.QuorumReachable(i) }
+		cfg.OnAdmitted = func() { owner.NodeAdmitted(i) }
+		cfg.AllExtended = func() bool { return owner.AllExtended(i) }
 		mux, err := multiplex.New(cfg)
 		if err != nil {
 			_ = m.Close(context.Background())

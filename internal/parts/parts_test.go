@@ -18,6 +18,13 @@ import (
 
 const ttl = 30 * time.Second
 
+// owner is notified that a quorum can be reached, and extends nothing.
+type owner func(group int)
+
+func (o owner) QuorumReachable(group int) { o(group) }
+func (owner) NodeAdmitted(int)            {}
+func (owner) AllExtended(int) bool        { return true }
+
 // muxOf returns a Mux of these groups of one node each.
 func muxOf(t *testing.T, urls []string, next ...layout.Group) *parts.Mux {
 	t.Helper()
@@ -31,7 +38,7 @@ func muxOf(t *testing.T, urls []string, next ...layout.Group) *parts.Mux {
 	m, err := parts.New(nodes, multiplex.Config{
 		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
 		Logger: slog.New(slog.DiscardHandler),
-	}, func(int) { ready <- struct{}{} })
+	}, owner(func(int) { ready <- struct{}{} }))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -132,7 +139,7 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 		m, err := parts.New(nodes, multiplex.Config{
 			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Dial: dial,
 			Logger: slog.New(slog.DiscardHandler),
-		}, func(int) {})
+		}, owner(func(int) {}))
 		require.NoError(t, err)
 		defer func() { _ = m.Close(context.Background()) }()
 		return testing.AllocsPerRun(2000, func() {
