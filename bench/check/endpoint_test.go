@@ -16,10 +16,11 @@ func TestEndpoint_URLsMeanWhatTheyMeanToAClient(t *testing.T) {
 		"redis://[::1]:7001/3":        "[::1]:7001",
 		"unix://u:p@/run/redis.sock":  "/run/redis.sock",
 		"redis://s:1?master_set=main": "main@s:1",
+		"valkey://h":                  "h:6379",
 	} {
 		require.Equal(t, want, endpointOf(t, text).Name())
 	}
-	for _, text := range []string{"valkey://h", "redis://h?read_timeout=1s", "redis://h:0"} {
+	for _, text := range []string{"http://h", "redis://h?read_timeout=1s", "redis://h:0"} {
 		_, err := ParseEndpoint(text)
 		require.Error(t, err, text)
 	}
