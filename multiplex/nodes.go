@@ -104,16 +104,16 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 	if c := m.nodes[i].Link.Current(); c != nil && s.IsConnected() {
 		m.aliases.Set(i, c.Server.RunID) // before the node is asked
 	}
-	switch bit := uint64(quorum.Node(i)); {
-	case m.cfg.OnAdmitted == nil:
-	case s == NodeQuarantined:
+	bit := uint64(quorum.Node(i))
+	if s == NodeQuarantined && m.cfg.OnAdmitted != nil {
 		m.waited.Or(bit)
-	case s.IsConnected() && m.waited.Load()&bit != 0:
-		m.cfg.OnAdmitted()
+	}
+	m.setReader(i, readerState(s))
+	if s.IsConnected() && m.waited.Load()&bit != 0 {
+		m.cfg.OnAdmitted() // now that the node reads: it is to be sent the extensions
 		m.lacking.Or(bit)
 		m.waited.And(^bit)
 	}
-	m.setReader(i, readerState(s))
 	if m.cfg.OnQuorumReachable != nil && m.QuorumReachable() {
 		m.cfg.OnQuorumReachable()
 	}
