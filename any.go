@@ -2,11 +2,10 @@ package lockpipe
 
 import (
 	"context"
+	"slices"
 	"strconv"
 
-	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Slots returns the keys name:1 to name:n. AcquireAny of them lets at most n callers hold one at
@@ -21,45 +20,48 @@ func Slots(name string, n int) []string {
 	return keys
 }
 
-// TryAcquireAny takes one of keys that nobody holds, in one attempt of one round trip. Lease.Key
-// says which one. Which of several free keys it takes is random. It never holds more than one, and
-// what a node took besides is released. If others take keys at the same moment, it makes up to
-// three attempts. ErrHeld means that all of them are held, or that others were faster.
-// Keys of several groups are tried one group after the other, so a pool of keys is best kept in one
-// group: see Config.Groups. ErrHeld then means that some are held, and no quorum for the rest.
-//
-// It takes 250 keys at most, and no WithFencing. The other errors are those of TryAcquire.
+// TryAcquireAny takes one of keys that nobody holds; with WithCount(n) it takes n of them. It reads
+// on all nodes which keys are free, and takes one, at random, as TryAcquireAll does: two round
+// trips. Calls of this Client for the same keys at the same time share what they have read. If
+// others take keys at the same moment, it makes up to three attempts. ErrHeld means that too few
+// keys are free, or that others were faster, and perhaps that no quorum has answered for the rest.
+// It takes 1,000 keys at most, and no WithFencing. The other errors are those of TryAcquire.
 func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	keys, o, err := c.validateAny(ctx, stats.Try, keys, opts)
-	if err != nil {
-		return nil, c.countInvalid(stats.Try, err, 1)
-	}
-	return result(c.locker.TryAcquireAny(ctx, keys, &o))
+	return c.acquireAny(ctx, stats.Try, keys, opts)
 }
 
-// AcquireAny is TryAcquireAny, but it waits while all keys are held or no quorum can be reached,
-// until ctx ends. Calls of this Client with the same keys in the same order are granted in the
-// order of arrival. The errors are those of Acquire, and ErrHeld has all of the keys.
+// AcquireAny is TryAcquireAny, but it waits until so many keys are free, or ctx ends. Calls of this
+// Client that wait for the same keys in the same order are granted in the order of arrival. The
+// errors are those of Acquire.
 func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	keys, o, err := c.validateAny(ctx, stats.Wait, keys, opts)
-	if err != nil {
-		return nil, c.countInvalid(stats.Wait, err, 1)
-	}
-	return result(c.calls.AcquireAny(ctx, keys, &o))
+	return c.acquireAny(ctx, stats.Wait, keys, opts)
 }
 
-// validateAny is validateCall for a call that wants one of the keys.
-func (c *Client) validateAny(ctx context.Context, kind stats.Call, keys []string,
-	opts []Option,
-) ([]string, locker.Options, error) {
-	keys, o, err := c.validateCall(ctx, kind, keys, opts)
+func (c *Client) acquireAny(ctx context.Context, kind stats.Call, keys []string, opts []Option) (
+	*Lease, error,
+) {
+	count := 1
+	keys, o, err := c.validateCall(ctx, kind, keys, slices.DeleteFunc(slices.Clone(opts),
+		func(o Option) bool {
+			if o.kind == optionCount {
+				count = o.n
+			}
+			return o.kind == optionCount
+		}))
 	switch {
 	case err != nil:
-	case len(keys) > multiplex.MaxAny:
-		err = invalid("%d keys of which to take any: give at most %d", len(keys), multiplex.MaxAny)
+	case len(keys) > 1000:
+		err = invalid("%d keys of which to take any: give at most 1000", len(keys))
+	case count < 1 || count > len(keys):
+		err = invalid("WithCount(%d) of %d different keys: give from 1 to their number", count,
+			len(keys))
 	case o.Fencing:
 		err = invalid("AcquireAny and TryAcquireAny can't use WithFencing: a fence belongs to one " +
 			"fixed key; use Acquire")
 	}
-	return keys, o, err
+	if err != nil {
+		return nil, c.countInvalid(kind, err, 1)
+	}
+	o.Count = count
+	return result(c.calls.AcquireAny(ctx, keys, &o))
 }

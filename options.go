@@ -28,6 +28,7 @@ const (
 	optionDelay
 	optionAutoExtend
 	optionFencing
+	optionCount
 )
 
 // WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL.
@@ -69,6 +70,10 @@ func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 func WithRetryDelay(shortest, longest time.Duration) Option {
 	return Option{kind: optionDelay, min: shortest, max: longest}
 }
+
+// WithCount lets AcquireAny and TryAcquireAny take n of the keys under one lease, or none of them.
+// Other calls refuse it.
+func WithCount(n int) Option { return Option{kind: optionCount, n: n} }
 
 // validateCall checks the arguments before anything is sent, and drops repeated keys.
 func (c *Client) validateCall(
@@ -121,6 +126,8 @@ func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
 			}
 		case optionFencing:
 			o.Fencing = true
+		case optionCount:
+			return o, invalid("WithCount(%d) is for AcquireAny and TryAcquireAny", opt.n)
 		default:
 			return o, invalid("an Option that no function of this package made")
 		}

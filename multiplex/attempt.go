@@ -214,20 +214,12 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	default:
 		a.unknown |= bit
 	}
-	if a.decision == quorum.Won && !a.op.Any {
+	if a.decision == quorum.Won {
 		return
 	}
-	if r.Vote != node.Granted || a.op.Any {
+	if r.Vote != node.Granted {
 		n := a.detail(i)
 		n.keyIndex, n.err = r.KeyIndex, r.Err
-	}
-	if a.decision == quorum.Won {
-		if r.LeftNothing {
-			a.claim.keys.One().Clean |= uint64(bit)
-		} else if r.Vote == node.Granted {
-			a.claim.sortOut(a, i)
-		}
-		return
 	}
 	if a.decision == quorum.Undecided || a.op.Kind == node.Release {
 		a.tryDecide()
@@ -287,9 +279,6 @@ func (a *Attempt) tryDecide() {
 	if d == quorum.Undecided || d == a.decision {
 		return
 	}
-	if d == quorum.Won && a.op.Any {
-		a.claim.takeOne(a)
-	}
 	a.decision = d
 	a.decided.Store(true)
 	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
@@ -316,8 +305,7 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	if a.deferred != 0 && a.refused != 0 {
 		return quorum.Held // by the arbiter
 	}
-	granted, refused, _ := a.votes()
-	return q.Acquire(granted, refused, unknown)
+	return q.Acquire(a.granted, a.refused, unknown)
 }
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.

@@ -18,9 +18,7 @@ import (
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
 // attempt takes an older one out of the log or its draft, if that was not sealed yet.
 type Claim struct {
-	// Set once. Its One is the only key that an acquire of any key was granted. It is set under mu,
-	// before the acquire is known to be won. After that only reads follow.
-	keys ids.Keys
+	keys ids.Keys // set once
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.
@@ -71,11 +69,11 @@ func (c *Claim) UseMemory(a *Attempts) { c.memory = a }
 // Token returns the token.
 func (c *Claim) Token() string { return c.keys.Token() }
 
-// Len returns the number of keys that were granted, or are asked for.
-func (c *Claim) Len() int { return c.held().Len() }
+// Len returns the number of keys.
+func (c *Claim) Len() int { return c.keys.Len() }
 
-// Key returns the key at i of these, without the prefix.
-func (c *Claim) Key(i int) string { return c.held().Key(i) }
+// Key returns the key at i, without the prefix.
+func (c *Claim) Key(i int) string { return c.keys.Key(i) }
 
 // MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
 func (c *Claim) MarkOutlives() {
@@ -166,14 +164,14 @@ func (c *Claim) begin(a *Attempt) {
 		prev.earlier, c.earlier = c.earlier, prev
 		c.unanswered() // which forgets it, if every node is done with it
 	}
-	c.latest, a.op.Keys = a, c.keysFor(a)
+	c.latest = a
 	if prev != nil && prev.superseded() {
 		prev.decided.Store(true) // if nobody waits for it, nobody decides it
 	}
 	c.mayOutlive = c.mayOutlive || a.op.Kind == node.Extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
 	// The answers of a claim in doubt are recorded, each alone.
-	a.recorded = c.uncertain != nil || a.op.Any
+	a.recorded = c.uncertain != nil
 	if a.op.Kind == node.Extend {
 		c.extensions++
 		a.number = c.extensions

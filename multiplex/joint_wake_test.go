@@ -129,22 +129,3 @@ func TestJoint_TheErrorIsAboutTheSetThatFailed(t *testing.T) {
 		require.Len(t, o.NoVotes, 3)
 	})
 }
-
-// The goal: of several keys the one counts that has a quorum of each set, although another one has
-// as many nodes.
-func TestJoint_AnyKeyIsTheOneWithAQuorum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(4, 1, 0)
-		defer stop()
-		m.systems = []quorum.System{quorum.NewSystem(0b1101, 0b1110)}
-		s := &released{keys: map[int][][]string{}}
-		for i, n := range m.nodes {
-			s.answers(n, i, node.Answer{Vote: node.Granted, Replied: true, KeyIndex: int32(i / 2)})
-		}
-		c := new(Claim)
-		c.Init("", []string{"a", "b"}, "token", "")
-		require.Equal(t, Won, m.AcquireAny(c, time.Minute).Wait(t.Context(), time.Time{}).Result)
-		require.Equal(t, "b", c.Key(0))
-		synctest.Wait()
-	})
-}

@@ -263,9 +263,11 @@ func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
 	}
 }
 
-// Peek asks every node who has these keys, given with their prefix: see holders.Asker.
-func (m *Mux) Peek(ctx context.Context, keys []string) ([]holders.Node, error) {
-	return m.asker.Ask(ctx, keys, m.timeoutFor(len(keys)))
+// Peek asks every node who has these keys, given with their prefix: see holders.Asker.Ask.
+func (m *Mux) Peek(ctx context.Context, keys []string, enough func([]holders.Node) bool) (
+	[]holders.Node, error,
+) {
+	return m.asker.Ask(ctx, keys, m.timeoutFor(len(keys)), enough)
 }
 
 // Close refuses further attempts except releases, waits until the nodes have answered what is under

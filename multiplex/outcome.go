@@ -124,11 +124,8 @@ func (a *Attempt) outcome(ended error) Outcome {
 // heldOutcome names the nodes that refused, and the keys. claim.mu is held.
 func (a *Attempt) heldOutcome() Outcome {
 	refused := a.refused
-	switch {
-	case a.op.Kind == node.Extend:
+	if a.op.Kind == node.Extend {
 		refused |= a.claim.lostKeys()
-	case a.op.Any:
-		refused |= a.granted // they took different keys
 	}
 	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.Count())}
 	seen := make(map[int32]bool)
@@ -149,8 +146,7 @@ func (a *Attempt) heldOutcome() Outcome {
 // noQuorum names each node without a vote. missing is the error of the nodes that have not
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
-	granted, refused, _ := a.votes()
-	granted |= a.neverHeld
+	granted := a.granted | a.neverHeld
 	names, not := a.mux.aliases.Names(), quorum.Nodes(0)
 	if a.op.Kind == node.Release {
 		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
@@ -163,7 +159,7 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	set := a.system().FirstWithout(able)
 	o := Outcome{
 		Result: NoQuorum, Need: quorum.Need(set.Count()),
-		Granted: (granted & set).Count(), Refused: (refused & set).Count(),
+		Granted: (granted & set).Count(), Refused: (a.refused & set).Count(),
 	}
 	o.Unknown = set.Count() - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)

@@ -33,8 +33,8 @@ func (m *Mux) Stats() Stats {
 // countSplit counts a split vote, once, as soon as the votes of an acquire that failed show it.
 // claim.mu is held.
 func (a *Attempt) countSplit() {
-	granted, refused, _ := a.votes()
-	if a.splitCounted || granted == 0 || refused == 0 || !a.system().IsQuorum(granted|refused) {
+	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
+		!a.system().IsQuorum(a.granted|a.refused) {
 		return
 	}
 	a.splitCounted = true

@@ -120,8 +120,8 @@ func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.script != AcquireAny && p.fitsCompact(s.TTL) && (s.Fence == nil ||
-		s.Fence.First == s.Fence.Last) {
+	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) &&
+		(s.Fence == nil || s.Fence.First == s.Fence.Last) {
 		f = compact
 	}
 	c := p.call(f, len(s.Keys), s.TTL)

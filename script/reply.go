@@ -56,21 +56,6 @@ func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 	return refusals, nil
 }
 
-// DecodeTaken checks the reply of AcquireAny to the call c: for each set the number of the key that
-// was taken, from 1, or 0 if it was refused. After an error the outcome of the whole call is
-// unknown.
-func DecodeTaken(reply []int64, c *Call) error {
-	if len(reply) != len(c.Sizes) {
-		return fmt.Errorf("script replied with %d numbers for %d sets", len(reply), len(c.Sizes))
-	}
-	for set, key := range reply {
-		if key < 0 || key > int64(c.Sizes[set]) {
-			return fmt.Errorf("script took key %d of a set of %d", key, c.Sizes[set])
-		}
-	}
-	return nil
-}
-
 // minKeyNumber returns the lowest number that a reply may have for a key. A number below 0 is one
 // of a fence key.
 func (c *Call) minKeyNumber() int64 {

@@ -24,8 +24,6 @@ var sources embed.FS
 var (
 	// Acquire takes sets of keys, each as a whole or not at all.
 	Acquire = load("acquire", "d86a94d4ca3020bb6a8aed56b5ae81b9f5f30866")
-	// AcquireAny takes one key of each set: the first that is free.
-	AcquireAny = load("acquire_any", "d91d48294a9c67602e56c072ee914e27cbdfadab")
 	// Extend lets sets of keys that still hold their tokens last for the TTL from now on, or
 	// longer, and sets missing keys again.
 	Extend = load("extend", "6c2d9b2630a8bbac44974c24bf653affba1579be")
@@ -49,8 +47,7 @@ var (
 // All lists every script, for loading them at once.
 func All() []*Script {
 	return []*Script{
-		Acquire, AcquireAny, Extend, Release, AcquireFenced, RaiseFence, Guard, Probe,
-		Layouts,
+		Acquire, Extend, Release, AcquireFenced, RaiseFence, Guard, Probe, Layouts,
 	}
 }
 

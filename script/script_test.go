@@ -357,31 +357,3 @@ func TestTheServerNamesTheScriptsAlike(t *testing.T) {
 		}
 	})
 }
-
-// The goal: AcquireAny takes the first key of each set that is free, and no other.
-func TestAcquireAnyTakesOneKeyOfEachSet(t *testing.T) {
-	onBoth(t, func(t *testing.T, n *lockpipetest.Nodes) {
-		do(t, n, "SET", "a", "foreign")
-		calls := plan(script.AcquireAny, set("t1", "a", "b", "c"), set("t2", "c", "d"),
-			set("t3", "a", "c"), set("t4", "e"))
-		require.Len(t, calls, 1)
-		args := append([]string{"EVAL", script.AcquireAny.Source, strconv.Itoa(len(calls[0].Keys))},
-			append(calls[0].Keys, calls[0].Args...)...)
-		require.Equal(t, []any{int64(2), int64(1), int64(0), int64(1)}, do(t, n, args...))
-		for key, want := range map[string]any{
-			"a": "foreign", "b": "t1", "c": "t2", "d": nil, "e": "t4",
-		} {
-			require.Equal(t, want, do(t, n, "GET", key), key)
-		}
-		require.Positive(t, do(t, n, "PTTL", "b"))
-	})
-}
-
-// The goal: a reply of AcquireAny that does not fit its call is an error.
-func TestAnyRepliesThatDoNotFitAreErrors(t *testing.T) {
-	c := &script.Call{Sizes: []int{2, 3}}
-	require.NoError(t, script.DecodeTaken([]int64{0, 3}, c))
-	for _, reply := range [][]int64{nil, {1}, {1, 1, 1}, {3, 1}, {-1, 1}} {
-		require.Error(t, script.DecodeTaken(reply, c), reply)
-	}
-}

@@ -45,7 +45,7 @@ func seedEdits() []edit {
 	}
 	for _, file := range []string{
 		"lease/extension_time.go", "internal/fleet/node.go", "internal/link/connector.go",
-		"internal/locker/any.go", "internal/locker/options.go",
+		"internal/locker/options.go", "internal/parts/look.go",
 		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{

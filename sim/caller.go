@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -65,6 +66,21 @@ func (c *caller) anyKeys() []string {
 	return keys
 }
 
+// acquireAny takes one of some keys, or two.
+func (c *caller) acquireAny(ctx context.Context, client *lockpipe.Client, once bool,
+	opts []lockpipe.Option,
+) (*lockpipe.Lease, error) {
+	keys := c.anyKeys()
+	if slices.ContainsFunc(keys, func(key string) bool { return key != keys[0] }) &&
+		c.anyRng.IntN(3) == 0 {
+		opts = append(opts, lockpipe.WithCount(2))
+	}
+	if once {
+		return client.TryAcquireAny(ctx, keys, opts...)
+	}
+	return client.AcquireAny(ctx, keys, opts...)
+}
+
 func (c *caller) key() string { return fmt.Sprint("k", c.rng.IntN(c.sim.plan.keys)) }
 
 // oneCall makes one call that acquires, holds what it got, and releases it.
@@ -95,10 +111,8 @@ func (c *caller) oneCall() {
 	var l *lockpipe.Lease
 	var err error
 	switch {
-	case wantsAny && kind < 5:
-		l, err = client.TryAcquireAny(ctx, c.anyKeys(), opts...)
 	case wantsAny:
-		l, err = client.AcquireAny(ctx, c.anyKeys(), opts...)
+		l, err = c.acquireAny(ctx, client, kind < 5, opts)
 	case kind < 3:
 		l, err = client.TryAcquire(ctx, c.key(), opts...)
 	case kind < 4:

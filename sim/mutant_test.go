@@ -448,15 +448,6 @@ var brokenRules = []mutant{
 	},
 
 	{
-		name: "any", rule: "1: nodes that took different keys are a quorum", mix: "any",
-		finds: "both hold",
-		edit: edit{
-			"multiplex/any.go", "\treturn granted, a.refused | ",
-			"\tif simrand.Mutant(\"any\") {\n\t\tgranted = a.granted\n\t}\n" +
-				"\treturn granted, a.refused | ",
-		},
-	},
-	{
 		name: "part", rule: "1: a lease is granted when its first part is", mix: "grouped",
 		finds: "both hold",
 		edit: edit{

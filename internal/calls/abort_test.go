@@ -71,24 +71,3 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	require.Positive(t, f.RetryAfter)
 	require.Equal(t, context.Canceled, f.End)
 }
-
-// The goal: the same for a call that wants any of its keys.
-func TestAbort_ACallForAnyKeyBlamesOnlyCallsThatWereBeforeIt(t *testing.T) {
-	t.Parallel()
-	nodes := servertest.Start(t, 3)
-	c := connectedTo(t, nodes)
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	first := newAnyCall(c, []string{"x", "y"}, *options(), func() {})
-	second := newAnyCall(c, []string{"x", "y"}, *options(), func() {})
-	for _, s := range []*anyCall{first, second} {
-		require.True(t, s.enter())
-		defer s.leave(nil)
-	}
-	_, _, f := first.advance(ended)
-	require.Zero(t, f.Votes.Result)
-	require.Equal(t, context.Canceled, f.End)
-	_, _, f = second.advance(ended)
-	require.True(t, f.IsHeld())
-	require.Equal(t, []string{"x", "y"}, f.Votes.Keys)
-}

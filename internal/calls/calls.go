@@ -1,8 +1,9 @@
 // Package calls has the acquiring calls that wait until they are granted.
 //
-// A call is a pendingCall: it takes its next step whenever something wakes it, on the goroutine
-// that waits (drive). Package keyqueue decides whose turn it is in this process, package waiting
-// decides when a call asks which nodes, and package locker asks them.
+// A waitingCall takes its next step whenever something wakes it, on the goroutine that waits
+// (drive). Package keyqueue decides whose turn it is in this process, package waiting decides when
+// a call asks which nodes, and package locker asks them. AcquireAny is above that: it looks which
+// keys are free, and has package locker take them.
 package calls
 
 import (
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/waiting"
 )
@@ -20,7 +20,7 @@ import (
 type Calls struct {
 	locker     *locker.Locker                        // set once
 	arbiter    func(key string, skip int) (node int) // of waiting.Policy; set once
-	pools      keyqueue.Queue                        // of anyCalls: see poolOf
+	pools      pools
 	contention waiting.Contention
 	run        *callbacks.Pool // calls of AcquireAsync, and their functions
 	asyncs     atomic.Int64    // calls of AcquireAsync whose function was not started yet
@@ -46,18 +46,6 @@ func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (
 	}
 	defer c.locker.End()
 	l, f := c.acquire(ctx, keys, o)
-	return l, c.locker.Count(o.Kind, f)
-}
-
-// AcquireAny waits until any of the keys is granted.
-func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
-	*locker.Failure,
-) {
-	if f := c.begin(ctx, o); f != nil {
-		return nil, f
-	}
-	defer c.locker.End()
-	l, f := c.acquireAny(ctx, keys, o)
 	return l, c.locker.Count(o.Kind, f)
 }
 
@@ -98,36 +86,6 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 	}
 	if !s.enter() {
 		return nil, locker.Overloaded()
-	}
-	return c.drive(ctx, s, wake)
-}
-
-func (c *Calls) acquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
-	*locker.Failure,
-) {
-	if o.MaxAttempts > 0 {
-		return c.acquireLimited(ctx, keys, o, func() (*locker.Lease, *locker.Failure) {
-			return c.locker.TryAny(ctx, keys, o, 1)
-		})
-	}
-	var failed *locker.Failure
-	if !c.pools.Knows(poolOf(keys)) {
-		l, f := c.locker.TryAny(ctx, keys, o, locker.MaxAnyTries)
-		switch {
-		case f == nil || !f.Retryable():
-			return l, f
-		case f.CutShort(ctx):
-			return nil, f.AfterWaiting(keys, o.Start)
-		}
-		failed = f
-	}
-	wake, wakeUp := newWake()
-	s := newAnyCall(c, keys, *o, wakeUp)
-	if !s.enter() {
-		return nil, locker.Overloaded()
-	}
-	if s.reason = failed; failed != nil && s.first.Load() {
-		s.failed(failed)
 	}
 	return c.drive(ctx, s, wake)
 }

@@ -81,7 +81,10 @@ func (s *waitingCall) leave(l *locker.Lease) {
 	}
 }
 
-// advance implements pendingCall.
+// advance takes all steps that can be taken now, and waits for the attempts. It returns the lease,
+// or the failure that ends the call, or the delay until the next step. It is called again after
+// each wake, when the delay is over, and when ctx or the client ends. After a lease or a failure
+// leave follows.
 func (s *waitingCall) advance(ctx context.Context) (l *locker.Lease, delay time.Duration,
 	f *locker.Failure,
 ) {

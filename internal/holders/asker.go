@@ -45,9 +45,12 @@ type TimeoutError struct{ Timeout time.Duration }
 func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.Timeout) }
 
 // Ask asks each node about keys, given with their prefix, in one round trip for each 250 keys. It
-// waits for at most timeout. It waits for a node that is being connected, and sends nothing to one
-// that is down or quarantined. The error is ctx's, if ctx ended before anything was asked.
-func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration) ([]Node, error) {
+// waits for at most timeout, and no longer than until enough says that the nodes so far suffice;
+// nil: for all. It waits for a node that is being connected, and sends nothing to one that is down
+// or quarantined. The error is ctx's, if ctx ended before anything was asked.
+func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration,
+	enough func(nodes []Node) bool,
+) ([]Node, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -59,36 +62,39 @@ func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration) (
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &TimeoutError{timeout})
 	defer cancel()
-	nodes, replies := make([]Node, len(a.links)), make([]chan Node, len(a.links))
+	nodes, replies := make([]Node, len(a.links)), make(chan func(), len(a.links))
 	for i, l := range a.links {
+		nodes[i].Err = errNotAwaited
 		// A write to a node that hangs may outlast ctx, until the connection is given up.
-		replies[i] = make(chan Node, 1)
 		go func() {
 			answers, err := ask(ctx, l, keys)
-			replies[i] <- Node{Answers: answers, Err: err}
+			replies <- func() { nodes[i].Answers, nodes[i].Err = answers, err }
 		}()
 	}
+	for range nodes {
+		select {
+		case take := <-replies:
+			take()
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil || enough != nil && enough(nodes) {
+			break
+		}
+	}
+	for len(replies) > 0 {
+		(<-replies)()
+	}
 	for i, l := range a.links {
-		nodes[i] = await(ctx, replies[i])
-		nodes[i].Name, nodes[i].State = l.Name(), l.State()
+		n := &nodes[i]
+		if n.Name, n.State = l.Name(), l.State(); n.Err == errNotAwaited && ctx.Err() != nil {
+			n.Err = context.Cause(ctx)
+		}
 	}
 	return nodes, nil
 }
 
-// await returns a reply, if it comes before ctx ends.
-func await(ctx context.Context, reply <-chan Node) Node {
-	select {
-	case n := <-reply:
-		return n
-	case <-ctx.Done():
-	}
-	select {
-	case n := <-reply: // it came while another was awaited
-		return n
-	default:
-		return Node{Err: context.Cause(ctx)}
-	}
-}
+// errNotAwaited is the error of a node that has not answered when the other nodes sufficed.
+var errNotAwaited = errors.New("not awaited")
 
 // ask asks one node.
 func ask(ctx context.Context, l *link.Link, keys []string) (all []Answer, err error) {

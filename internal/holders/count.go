@@ -31,7 +31,7 @@ func Count(nodes []Node, i, quorum int) (h Holding) {
 	}
 	seen := map[value]bool{}
 	for _, n := range nodes {
-		if n.Err != nil || n.Answers[i].TTL == missing {
+		if n.Err != nil || n.Answers[i].Missing() {
 			continue
 		}
 		a := &n.Answers[i]
@@ -59,6 +59,9 @@ const (
 	endless = -1
 	missing = -2
 )
+
+// Missing reports whether the node has no such key.
+func (a *Answer) Missing() bool { return a.TTL == missing }
 
 // Left returns the TTL as a duration, if the node has the key.
 func (a *Answer) Left() time.Duration {

@@ -8,7 +8,7 @@ import (
 )
 
 // Keys are the keys of one claim, and the token in their values on the nodes. Init makes them,
-// once, and SetFence or SetOne may follow. Nothing else changes, and they must not be copied.
+// once, and SetFence may follow. Nothing else changes, and they must not be copied.
 type Keys struct {
 	buf    string    // the token, and behind it the only key with its prefix
 	single [1]string // the only key
@@ -20,16 +20,6 @@ type Keys struct {
 type coldKeys struct {
 	keys  []string // with the prefix, if there are several
 	fence *Fence   // nil without one
-	one   *One     // see SetOne
-}
-
-// One is the one of several keys that nodes granted.
-type One struct {
-	Keys  Keys // that key alone
-	Index int  // where it is among the several
-	// Clean are the nodes that never got another one of the keys, for certain: a bit each. The
-	// owner of the keys guards it.
-	Clean uint64
 }
 
 // Fence is what an acquire asks for in addition to its keys: the numbers from Numbers[0] to
@@ -57,29 +47,6 @@ func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
 	for i, key := range keys {
 		k.cold.keys[i] = prefix + key
 	}
-}
-
-// InitOne sets the key of all at i, and their token.
-func (k *Keys) InitOne(all *Keys, i int) {
-	key := all.All()[i]
-	k.Init(key[:all.prefix], []string{key[all.prefix:]}, all.Token(), "")
-}
-
-// SetOne notes that the one at i was granted, of several keys. It is called once at most, and
-// before another goroutine may call One.
-func (k *Keys) SetOne(i int) *One {
-	one := &One{Index: i}
-	one.Keys.InitOne(k, i)
-	k.cold.one = one
-	return one
-}
-
-// One returns what SetOne has set; nil without it.
-func (k *Keys) One() *One {
-	if k.cold == nil {
-		return nil
-	}
-	return k.cold.one
 }
 
 // SetFence has an acquire of the keys ask for the numbers from first to last, which were taken

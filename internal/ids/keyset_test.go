@@ -39,21 +39,3 @@ func TestKeys_ASingleKeyIsSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(k), uintptr(48))
 	require.Nil(t, k.cold)
 }
-
-// The goal: the one of several keys that was granted is a set of its own, with the same token. It
-// takes no memory of keys that are alone.
-func TestOne_IsTheKeyThatWasGranted(t *testing.T) {
-	var k Keys
-	k.Init("app:", []string{"a", "b"}, "to", "ken")
-	require.Nil(t, k.One())
-	one := k.SetOne(1)
-	require.Same(t, one, k.One())
-	require.Equal(t, 1, one.Index)
-	require.Equal(t, []string{"app:b"}, one.Keys.All())
-	require.Equal(t, "b", one.Keys.Key(0))
-	require.Equal(t, "token", one.Keys.Token())
-	require.Equal(t, 2, k.Len())
-	var single Keys
-	single.Init("app:", []string{"a"}, "token", "")
-	require.Nil(t, single.One())
-}

@@ -3,7 +3,6 @@ package memorynode
 import (
 	"crypto/sha1"
 	"encoding/hex"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,7 +16,6 @@ type scriptFunc func(s *Session, keys, args []string)
 // servers.
 var models = map[string]scriptFunc{
 	script.Acquire.SHA:       numberOrList(acquireModel),
-	script.AcquireAny.SHA:    list(acquireAnyModel),
 	script.Guard.SHA:         numberOrList(guardModel),
 	script.AcquireFenced.SHA: numberOrList(acquireFencedModel),
 	script.Extend.SHA:        numberOrList(extendModel),
@@ -200,21 +198,6 @@ func acquireModel(n *Node, keys, args []string) []int64 {
 		v.granted++
 	}
 	return v.values()
-}
-
-func acquireAnyModel(n *Node, keys, args []string) (taken []int64) {
-	for _, l := range keySets(keys, args, 3) {
-		free := func(key string) bool {
-			_, held := n.get(key)
-			return !held
-		}
-		i := slices.IndexFunc(l.keys, free)
-		if i >= 0 {
-			n.set(l.keys[i], l.value, l.ttl)
-		}
-		taken = append(taken, int64(i+1))
-	}
-	return taken
 }
 
 func extendModel(n *Node, keys, args []string) []int64 {

@@ -10,7 +10,7 @@ import (
 // Encoding is operations as commands, and the bytes of these. It is used again by later ones. The
 // values in the bytes have a place for the character of a node: see appendTo.
 type Encoding struct {
-	releases, extensions, acquires, anys, raises, fenced script.Plan
+	releases, extensions, acquires, raises, fenced script.Plan
 
 	set              link.CommandSet
 	apart            bool     // each set has a script call of its own
@@ -57,7 +57,6 @@ func (e *Encoding) reset() {
 	e.releases.Reset(script.Release)
 	e.extensions.Reset(script.Extend)
 	e.acquires.Reset(script.Acquire)
-	e.anys.Reset(script.AcquireAny)
 	e.raises.Reset(script.RaiseFence)
 	e.fenced.Reset(script.AcquireFenced)
 	clear(e.singles)
@@ -79,8 +78,6 @@ func (e *Encoding) add(i int, o *Op) {
 		if fence != nil {
 			e.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
 		}
-	case o.Any:
-		e.anys.Add(i, o.set())
 	case fence != nil:
 		set := o.set()
 		set.Fence = &fence.Fence
@@ -113,7 +110,6 @@ func (e *Encoding) end() {
 		e.addSET(s)
 	}
 	e.addCalls(e.acquires.Script(), e.acquires.Calls())
-	e.addCalls(e.anys.Script(), e.anys.Calls())
 	e.addCalls(e.fenced.Script(), e.fenced.Calls())
 	e.addCalls(e.raises.Script(), e.raises.Calls())
 	e.addCalls(e.extensions.Script(), e.extensions.Calls())

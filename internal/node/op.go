@@ -26,9 +26,6 @@ type Op struct {
 	// Sent is when the operation began: before the first byte to any node.
 	Sent time.Time
 	Kind Kind
-	// Any: an acquire wants one of the keys, and no more. There are at least two, and at most as
-	// many as one script call takes. It has no fence.
-	Any bool
 	// Directed: the owner asks some nodes alone, so what they are sent is not shared.
 	Directed bool
 }
@@ -79,7 +76,7 @@ type Answer struct {
 	// NotAsked: the operation is not for the node.
 	NotAsked bool
 	// KeyIndex is the index of the key that another token holds, if Vote is Refused. It is negative
-	// if no key is the reason. If an acquire of any key was granted, it is the key's index.
+	// if no key is the reason.
 	KeyIndex int32
 	// Err says why, if Vote is Unknown.
 	Err error

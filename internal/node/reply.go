@@ -58,9 +58,6 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 		f.fail(p, offset, Answer{Replied: true, Err: resp.ProtocolError(err.Error())})
 		return
 	}
-	if p.script == script.AcquireAny {
-		f.readTaken(p, offset, r.Ints)
-	}
 	for _, r := range refusals {
 		f.readRefusal(p, offset, r)
 	}
@@ -111,24 +108,11 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 	}
 }
 
-// readTaken takes which key of each set was taken, from 1, or 0.
-func (f *Flush) readTaken(p *command, offset int, taken []int64) {
-	for set, key := range taken {
-		r := Answer{Vote: Granted, Replied: true, KeyIndex: int32(key) - 1}
-		if key == 0 {
-			r = Answer{Vote: Refused, LeftNothing: true, Replied: true}
-		}
-		f.Answers[offset+p.call.Owners[set]] = r
-	}
-}
-
 // decode returns the sets that a script refused. After an error the whole call is unknown.
 func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
 	switch {
 	case r.Kind == resp.KindInteger && p.script == script.Release:
 		return nil, nil
-	case p.script == script.AcquireAny:
-		return nil, script.DecodeTaken(r.Ints, p.call)
 	case r.Kind == resp.KindInteger:
 		return nil, script.DecodeCount(r.Int, len(p.call.Owners))
 	case r.Kind == resp.KindIntegers && p.script != script.Release:

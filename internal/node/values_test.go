@@ -13,20 +13,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// valued are operations with all forms of commands: for one key and several, with fences, and of
-// any key.
+// valued are operations with all forms of commands: for one key and several, and with fences.
 func valued() (operations []*fake) {
 	fenced := func(k Kind, last int64, keys ...string) *fake {
 		o := wanting(k, time.Minute, keys...)
 		o.op.Keys.SetFence(time.Now(), 7, last)
 		return o
 	}
-	anyOf := wanting(Acquire, time.Minute, "i", "j")
-	anyOf.op.Any = true
 	return []*fake{
 		wanting(Release, 0, "a"), wanting(Release, 0, "b", "c"),
 		wanting(Acquire, time.Minute, "d"), wanting(Acquire, time.Minute, "e"),
-		wanting(Acquire, time.Minute, "f", "g"), anyOf,
+		wanting(Acquire, time.Minute, "f", "g"),
 		fenced(Acquire, 7, "k"), fenced(Acquire, 9, "l", "m"),
 		wanting(Extend, time.Minute, "n"), wanting(Extend, time.Hour, "o", "p"),
 		fenced(Extend, 9, "q"),
@@ -52,8 +49,7 @@ func TestValues_HaveTheCharacterOfTheNode(t *testing.T) {
 	}
 	const minute, hour = "60000", "3600000"
 	fence := func(key string) string { return "lockpipe:fence:" + key }
-	shared := eval(script.AcquireAny, 2, "i", "j", "", "2", "ti5", minute) +
-		eval(script.AcquireFenced, 2, "k", fence("k"), minute, "tk5", "7") +
+	shared := eval(script.AcquireFenced, 2, "k", fence("k"), minute, "tk5", "7") +
 		eval(script.AcquireFenced, 4, "l", "m", fence("l"), fence("m"), "", "2", minute, "tl5", "7",
 			"9") +
 		eval(script.RaiseFence, 1, fence("q"), "1", "9") +

@@ -19,8 +19,6 @@ type Attempt interface {
 	Done()
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
 	FenceTooLow() (seen int64, again, atOnce bool)
-	// Split explains an AcquireAny: see multiplex.Attempt.Split.
-	Split() bool
 }
 
 // kind is what an attempt does.
@@ -196,6 +194,3 @@ func (s *several) FenceTooLow() (seen int64, again, atOnce bool) {
 	}
 	return seen, again, again && atOnce
 }
-
-// Split is for an AcquireAny, whose claim has one part.
-func (s *several) Split() bool { return false }

@@ -71,28 +71,6 @@ type share struct {
 	keys []string
 }
 
-// ByPlace divides keys for AcquireAny, which takes one of the keys of one place. Keys that are in
-// two places while the fleet moves are alone: nodes of both have to grant the same key.
-func (m *Mux) ByPlace(keys []string) (shares [][]string) {
-	if m.layout.IsOne() {
-		return [][]string{keys}
-	}
-	at := make(map[layout.Place]int)
-	for _, key := range keys {
-		places := m.layout.Places(key)
-		i, known := at[places[0]]
-		if !known || len(places) > 1 {
-			i = len(shares)
-			shares = append(shares, nil)
-		}
-		if len(places) == 1 {
-			at[places[0]] = i
-		}
-		shares[i] = append(shares[i], key)
-	}
-	return shares
-}
-
 // split returns the keys of each place, in the fixed order of the places: contenders for the same
 // keys name the same one of them as the first that was refused.
 func (m *Mux) split(keys []string) (shares []share) {

@@ -131,12 +131,6 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, key string, arbiter
 	return s
 }
 
-// AcquireAny starts one attempt to take any one of the keys of a claim, which has one part: see
-// multiplex.Mux.AcquireAny and ByPlace.
-func (m *Mux) AcquireAny(c *Claim, ttl time.Duration) Attempt {
-	return c.at.mux.AcquireAny(&c.first, ttl)
-}
-
 // Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
 // is won when each part is, and held when any part is.
 func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,

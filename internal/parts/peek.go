@@ -20,6 +20,13 @@ type Answers struct {
 // Peek asks the nodes who has these keys, given without the prefix, each those of its first group:
 // see multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers.
 func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
+	return m.ask(ctx, keys, func(*Answers) bool { return false })
+}
+
+// ask is Peek, but it waits for no further node of a group when its answers are enough.
+func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool) (
+	asked []Answers, err error,
+) {
 	all, names := make([]Answers, len(m.muxes)), make([][]string, len(m.muxes))
 	for _, key := range keys {
 		group := m.first(key).Mux
@@ -31,7 +38,11 @@ func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err err
 	}
 	err = m.each(func(i int, mux *multiplex.Mux) (err error) {
 		if len(names[i]) > 0 {
-			all[i].nodes, err = mux.Peek(ctx, names[i])
+			suffice := func(nodes []holders.Node) bool {
+				all[i].nodes = nodes
+				return enough(&all[i])
+			}
+			all[i].nodes, err = mux.Peek(ctx, names[i], suffice)
 		}
 		return err
 	})

@@ -74,7 +74,7 @@ var allowedImports = map[string][]string{
 	"internal/callbacks": {},
 	"internal/calls": {
 		"multiplex", "internal/callbacks", "internal/ids", "internal/keyqueue", "internal/locker",
-		"internal/outage", "internal/stats", "internal/waiting",
+		"internal/outage", "internal/parts", "internal/stats", "internal/waiting",
 	},
 	"internal/endpoint": {"internal/resp"},
 	"internal/fleet":    {trusted, "script", "internal/guard", "internal/layout", "internal/resp"},

@@ -4,6 +4,7 @@
 package simrand
 
 import (
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,12 @@ func Suspended() func(time.Time) time.Duration {
 // N replaces the function of the same name in math/rand/v2. It returns a number from 0 to n-1.
 func N[Int ~int | ~int64](n Int) Int {
 	return Int(Hash(seed.Load(), uint64(time.Now().UnixNano()), uint64(n)) % uint64(n))
+}
+
+// Shuffle replaces the function of the same name in math/rand/v2.
+func Shuffle(n int, swap func(i, j int)) {
+	from := Hash(seed.Load(), uint64(time.Now().UnixNano()), uint64(n), 2)
+	rand.New(rand.NewPCG(from, 0)).Shuffle(n, swap)
 }
 
 var (

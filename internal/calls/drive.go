@@ -11,17 +11,8 @@ import (
 // noTimer is a time for a timer that must not fire.
 const noTimer = time.Duration(1<<63 - 1)
 
-// pendingCall is a call that waits. Its owner calls advance, and again after each wake, when the
-// delay is over, and when ctx or the client ends. After a lease or a failure it calls leave.
-type pendingCall interface {
-	// advance takes all steps that can be taken now, and waits for the attempts. It returns the
-	// lease, or the failure that ends the call, or the delay until the next step.
-	advance(ctx context.Context) (l *locker.Lease, delay time.Duration, f *locker.Failure)
-	leave(l *locker.Lease)
-}
-
 // drive takes the steps of a call until it ends, and waits in between.
-func (c *Calls) drive(ctx context.Context, s pendingCall, wake <-chan struct{}) (*locker.Lease,
+func (c *Calls) drive(ctx context.Context, s *waitingCall, wake <-chan struct{}) (*locker.Lease,
 	*locker.Failure,
 ) {
 	var timer *time.Timer // nil before the first delay

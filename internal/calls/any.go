@@ -1,0 +1,183 @@
+package calls
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/stats"
+	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// maxTries is how many attempts a call makes, one behind the other, if others take keys at the same
+// moment.
+const maxTries = 3
+
+// AcquireAny takes o.Count of the keys. It looks which keys are free, and acquires free ones as
+// TryAcquireAll does, so it never holds more. If o.Kind is not Try, it waits until it has them.
+func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	if f := c.begin(ctx, o); f != nil {
+		return nil, f
+	}
+	defer c.locker.End()
+	p, lined := c.pools.join(keys)
+	defer c.pools.part(p)
+	try := func() (*locker.Lease, *locker.Failure) { return c.tryAny(ctx, p, o) }
+	var l *locker.Lease
+	var f *locker.Failure
+	switch {
+	case o.Kind == stats.Try:
+		l, f = try()
+	case o.MaxAttempts > 0:
+		l, f = c.acquireLimited(ctx, p.keys, o, try)
+	default:
+		l, f = c.waitForAny(ctx, p, lined, o, try)
+	}
+	return l, c.locker.Count(o.Kind, f)
+}
+
+// waitForAny tries until the keys are granted. Of the calls of a pool the first in the line tries.
+func (c *Calls) waitForAny(ctx context.Context, p *pool, lined bool, o *locker.Options,
+	try func() (*locker.Lease, *locker.Failure),
+) (*locker.Lease, *locker.Failure) {
+	reason := locker.HeldInProcess(slices.Clone(p.keys)) // if other calls are before it
+	if !lined {
+		l, f := try()
+		switch {
+		case f == nil || !f.Retryable():
+			return l, f
+		case f.CutShort(ctx):
+			return nil, f.AfterWaiting(p.keys, o.Start)
+		}
+		reason = f
+	}
+	place := c.pools.enter(p)
+	defer c.pools.leave(p, place)
+	select {
+	case <-turnOf(place):
+	case <-ctx.Done():
+	case <-c.locker.Closing():
+	}
+	for futile := 0; ; futile++ {
+		if end := c.awaitKeys(ctx, p, o, reason, &futile); end != nil {
+			return nil, reason.EndedBy(end).AfterWaiting(p.keys, o.Start)
+		}
+		l, f := try()
+		switch {
+		case f != nil && f.CutShort(ctx): // it says nothing new about the keys
+			return nil, reason.EndedBy(ctx.Err()).AfterWaiting(p.keys, o.Start)
+		case f == nil || !f.Retryable():
+			return l, f
+		}
+		reason = f
+	}
+}
+
+// tryAny makes a try. A refusal says that what is known of the keys is out of date.
+func (c *Calls) tryAny(ctx context.Context, p *pool, o *locker.Options) (*locker.Lease,
+	*locker.Failure,
+) {
+	var refused *locker.Failure
+	for range maxTries {
+		some, held, f := c.chooseKeys(ctx, p, o.Count, refused != nil)
+		var l *locker.Lease
+		if f == nil {
+			l, f = c.locker.Try(ctx, some, o)
+		}
+		switch {
+		case f == nil:
+			return l, nil
+		case refused != nil && f.CutShort(ctx):
+			return nil, refused.EndedBy(ctx.Err())
+		case held != nil && f.IsNoQuorum() && f.Retryable() && !f.CutShort(ctx):
+			return nil, held // and the keys that are not held have no quorum
+		case !f.IsHeld() || some == nil:
+			return nil, f
+		}
+		refused = f
+		refused.Votes.Keys = slices.Clone(p.keys)
+	}
+	return nil, refused
+}
+
+// chooseKeys takes so many keys out of those that are known to be free. If they are too few, or may
+// be out of date, it looks first, and takes keys of which too few nodes have answered if it must.
+// held is what the look found held then.
+func (c *Calls) chooseKeys(ctx context.Context, p *pool, count int, outOfDate bool) (
+	some []string, held, f *locker.Failure,
+) {
+	select { // a look is for all calls of the pool
+	case p.busy <- struct{}{}:
+		defer func() { <-p.busy }()
+	case <-ctx.Done():
+		return nil, nil, &locker.Failure{End: ctx.Err()}
+	}
+	if outOfDate || len(p.free) < count {
+		l, err := c.locker.Mux.Look(ctx, p.keys)
+		if err != nil {
+			return nil, nil, &locker.Failure{End: err}
+		}
+		p.free, p.heldAt = l.Free, l.At
+		if len(l.Free) < count && len(l.Held) > 0 {
+			held = &locker.Failure{Votes: multiplex.Outcome{
+				Result: multiplex.Held, Keys: l.Held, Nodes: l.Nodes,
+			}}
+		}
+		if len(l.Free) < count {
+			if some = slices.Concat(l.Free, l.Unknown); len(some) < count {
+				return nil, nil, held
+			}
+			return some[:count], held, nil
+		}
+	}
+	some, p.free = p.free[:count:count], p.free[count:]
+	return some, nil, nil
+}
+
+// awaitKeys waits until enough keys may be free, or until the delay behind the last failure is
+// over. It returns why the call ends before that.
+func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last *locker.Failure,
+	futile *int,
+) (end error) {
+	began, delay, noQuorum := time.Now(), o.RetryDelay(), last.IsNoQuorum()
+	if noQuorum {
+		delay = waiting.NoQuorumDelay(delay)
+	}
+	timer := time.NewTimer(noTimer)
+	defer timer.Stop()
+	for mux := c.locker.Mux; ; mux = nil {
+		if end = c.locker.EndReason(ctx); end != nil {
+			return end
+		}
+		reachable := c.locker.NodesChanged()
+		_, lacks := c.locker.Outage(p.keys)
+		left, pushes := p.untilFree(o.Count, futile, mux)
+		latest := delay - time.Since(began)
+		if pushes {
+			latest += (waiting.PushDelayFactor - 1) * delay
+		}
+		switch {
+		case noQuorum && lacks:
+			left = noTimer
+		case noQuorum: // no change of the keys makes it better
+			left = latest
+		default:
+			left = min(left, latest)
+		}
+		if left <= 0 {
+			return nil
+		}
+		timer.Reset(left)
+		select {
+		case <-p.wake:
+		case <-timer.C:
+		case <-reachable:
+		case <-ctx.Done():
+		case <-c.locker.Closing():
+		}
+	}
+}
