@@ -226,7 +226,7 @@ func quorumError(o *multiplex.Outcome) *QuorumError {
 	nodes := make([]NodeError, len(o.NoVotes)) // one piece of memory
 	e := &QuorumError{
 		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown,
-		Nodes: make([]*NodeError, len(nodes)),
+		Nodes: make([]*NodeError, len(nodes)), did: o.Did,
 	}
 	for i, n := range o.NoVotes {
 		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}
@@ -252,8 +252,7 @@ func failureError(f *locker.Failure) error {
 		err = votesError(f.Votes)
 	}
 	if f.IsHeld() && f.HasWaited {
-		var held *HeldError // only here: it takes memory
-		if errors.As(err, &held) {
+		if held := (*HeldError)(nil); errors.As(err, &held) { // only here: it takes memory
 			held.RetryAfter, held.Owner = f.RetryAfter, f.Owner
 		}
 	}

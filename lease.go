@@ -125,10 +125,12 @@ func cancelled(parent context.Context, cause error) context.Context {
 // the lease to that call: it sends nothing and returns nil. Otherwise Release deletes each key on
 // every node that may hold the lease's token, if the key still holds it. It returns nil when a
 // quorum of nodes is known not to hold the token any more, also if the lease was released before.
-// After Keep it does nothing and returns nil.
-// If the lease had ended otherwise, Release returns ErrExpired, ErrLost or ErrClosed at once:
-// another may hold the keys. ErrNoQuorum, or ctx's error, means that the release is not confirmed
-// yet. It continues in the background, and another Release waits for it.
+// After Keep it does nothing and returns nil. If the lease had ended otherwise, Release returns
+// ErrExpired, ErrLost or ErrClosed at once: another may hold the keys. ErrLost also comes if no
+// quorum of nodes had the keys any more: somebody deleted or overwrote them. Release is nil if its
+// own earlier try may have deleted them, or if their time ran out meanwhile. ErrNoQuorum, or ctx's
+// error, means that the release is not confirmed yet. It continues in the background, and another
+// Release waits for it.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
 	case l.isZero():
@@ -140,8 +142,7 @@ func (l *Lease) Release(ctx context.Context) error {
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
-// that Release would have returned, each with its key. A nil Lease and the zero
-// Lease are skipped.
+// that Release would have returned, each with its key. A nil Lease and the zero Lease are skipped.
 func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return errNilContext

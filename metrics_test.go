@@ -313,7 +313,7 @@ func (g *ledger) use(ctx context.Context, c *lockpipe.Client, random *rand.Rand)
 		return // forgotten
 	}
 	err = l.Release(ctx)
-	if anyOf(err, lockpipe.ErrExpired, lockpipe.ErrLost) {
+	if !errors.Is(l.Err(), lockpipe.ErrReleased) {
 		g.add(`lockpipe_releases_total{outcome="already_ended"}`)
 		return
 	}

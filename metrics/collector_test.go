@@ -121,6 +121,7 @@ lockpipe_releases_total{outcome="already_ended"} 0
 lockpipe_releases_total{outcome="canceled"} 0
 lockpipe_releases_total{outcome="confirmed"} 1
 lockpipe_releases_total{outcome="handed_over"} 0
+lockpipe_releases_total{outcome="lost"} 0
 lockpipe_releases_total{outcome="no_quorum"} 0
 # HELP lockpipe_spare_nodes How many more nodes may fail while a quorum remains; negative if there is no quorum.
 # TYPE lockpipe_spare_nodes gauge

@@ -217,7 +217,7 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	if a.decision == quorum.Won {
 		return
 	}
-	if r.Vote != node.Granted {
+	if r.Vote == node.Unknown || a.op.Kind != node.Release && r.Vote == node.Refused {
 		n := a.detail(i)
 		n.keyIndex, n.err = r.KeyIndex, r.Err
 	}
@@ -272,7 +272,7 @@ func (a *Attempt) unknownErr(i int) error {
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	a.countRound()
-	if a.decision != quorum.Undecided && a.op.Kind != node.Release {
+	if a.decision == quorum.Won || a.decision != quorum.Undecided && a.op.Kind != node.Release {
 		return
 	}
 	d := a.decideWith(a.unknown)
@@ -296,9 +296,9 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	q := a.system()
 	switch a.op.Kind {
 	case node.Release:
-		names, free := a.mux.aliases.Names(), a.neverHeld|a.granted
+		names, free := a.mux.aliases.Names(), a.neverHeld|a.granted|a.refused
 		not, noAnswer := names.Unconfirmed(q.Nodes(), free, unknown)
-		return q.Release(a.neverHeld&^not, a.granted&^not, unknown|noAnswer)
+		return q.Release(a.neverHeld&^not, a.granted&^not, a.refused&^not, unknown|noAnswer)
 	case node.Extend:
 		return q.Extension(a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}

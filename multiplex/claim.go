@@ -240,9 +240,12 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 		c.undo(a, bit)
 	}
 	switch {
-	case a.op.Kind == node.Release && r.Vote == node.Granted:
+	case a.op.Kind == node.Release && r.Vote != node.Unknown:
 		c.acquired &^= bit
 		c.extended &^= bit
+		if a.unknown&bit != 0 {
+			r.Vote = node.Granted // an earlier try may have deleted what is gone
+		}
 	case a.op.Kind == node.Release && c.mayHold()&bit == 0:
 		a.neverHeld |= bit
 		a.tryDecide()

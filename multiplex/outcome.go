@@ -28,6 +28,7 @@ type Outcome struct {
 	// nodes. These and NoVotes are for NoQuorum. If a claim needs a quorum of several sets of
 	// nodes, they are those of the first set that has none.
 	Need, Granted, Refused, Unknown int
+	Did                             string // what those did that count as Granted; "": they granted
 	// NoVotes has one entry for each node whose vote is unknown, in configuration order.
 	NoVotes []NoVote
 }
@@ -39,7 +40,8 @@ const (
 	// Won: a quorum granted, of each set of the claim's quorum system.
 	Won Result = iota + 1
 	// Held: so many nodes refused that a quorum is impossible, of some set, because another token
-	// holds a key. After an extension the lease is lost.
+	// holds a key. After an extension the lease is lost. After a release it was lost before: too
+	// few nodes had its keys.
 	Held
 	// NoQuorum: too few nodes granted, for other reasons than Held. What an acquire may have left
 	// is being deleted.
@@ -135,6 +137,9 @@ func (a *Attempt) heldOutcome() Outcome {
 		if !a.refused.Has(i) {
 			continue // an earlier extension found it
 		}
+		if a.details == nil { // of a release
+			continue
+		}
 		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
 			seen[key] = true
 			o.Keys = append(o.Keys, a.op.Keys.Key(int(key)))
@@ -146,9 +151,10 @@ func (a *Attempt) heldOutcome() Outcome {
 // noQuorum names each node without a vote. missing is the error of the nodes that have not
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
-	granted := a.granted | a.neverHeld
+	granted, refused, did := a.granted|a.neverHeld, a.refused, ""
 	names, not := a.mux.aliases.Names(), quorum.Nodes(0)
 	if a.op.Kind == node.Release {
+		granted, refused, did = granted|refused, 0, "confirmed the release"
 		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
 		granted &^= not
 	}
@@ -159,7 +165,7 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	set := a.system().FirstWithout(able)
 	o := Outcome{
 		Result: NoQuorum, Need: quorum.Need(set.Count()),
-		Granted: (granted & set).Count(), Refused: (a.refused & set).Count(),
+		Did: did, Granted: (granted & set).Count(), Refused: (refused & set).Count(),
 	}
 	o.Unknown = set.Count() - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)

@@ -50,7 +50,7 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	c.mu.Lock()
 	a.tryDecide()
 	before := a.decision
-	if before != quorum.Undecided && (!a.unconfirmedReported || before == quorum.Won) {
+	if before != quorum.Undecided && (!a.unconfirmedReported || before != quorum.NoQuorum) {
 		return a.waitResult(nil)
 	}
 	if before == quorum.Undecided && a.inLog() && !a.recorded &&
@@ -99,7 +99,7 @@ func (s *sleeper) sleep(ctx context.Context) {
 func (a *Attempt) waitResult(ended error) Outcome {
 	c := a.claim
 	o := a.outcome(ended)
-	a.unconfirmedReported = o.Result != Won && a.op.Kind == node.Release
+	a.unconfirmedReported = o.Result == NoQuorum && a.op.Kind == node.Release
 	c.mu.Unlock()
 	if o.Result != Won && a.op.Kind == node.Acquire {
 		a.mux.Release(c, c.Len())

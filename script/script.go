@@ -28,7 +28,7 @@ var (
 	// longer, and sets missing keys again.
 	Extend = load("extend", "6c2d9b2630a8bbac44974c24bf653affba1579be")
 	// Release deletes the keys that still hold their tokens.
-	Release = load("release", "038d05fe0530bcd5bb19bec02becfe0441044803")
+	Release = load("release", "5d425a2cacc4efa746307aa32860fcf21e96f168")
 	// AcquireFenced is Acquire of sets with a Fence.
 	AcquireFenced = load("acquire_fenced", "5f441003aa3be44da01b8d20b50a4010ea2e3a78")
 	// RaiseFence raises the fence keys of sets to the numbers of their fences. The sets have fence

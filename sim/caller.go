@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -170,6 +171,11 @@ func (c *caller) acquireEach(ctx context.Context, client *lockpipe.Client, auto 
 	err := client.ReleaseAll(end, leases...)
 	c.note("release all", leases[0].Keys(), c.sim.outcome(err, releasing))
 	for _, h := range holds {
+		if !slices.ContainsFunc(leases, func(l *lockpipe.Lease) bool { // err may be about another
+			return errors.Is(l.Err(), lockpipe.ErrLost)
+		}) {
+			c.sim.afterRelease(h, err)
+		}
 		h.recordReleased(time.Now())
 	}
 }
@@ -299,10 +305,12 @@ func (c *caller) release(h *hold) {
 		err := h.lease.Release(short)
 		cut()
 		c.note("release", h.keys, c.sim.outcome(err, releasing))
+		c.sim.afterRelease(h, err)
 		c.process.jitter(c.rng)
 	}
 	err := h.lease.Release(ctx)
 	c.note("release", h.keys, c.sim.outcome(err, releasing))
+	c.sim.afterRelease(h, err)
 	h.recordReleased(time.Now())
 	c.process.jitter(c.rng)
 	if err == nil && h.lease.Release(ctx) != nil {

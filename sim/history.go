@@ -29,7 +29,7 @@ type history struct {
 	holds       []*hold
 	byToken     map[string]*hold // by token
 	takings     takings
-	extended    map[string]bool // values that nodes were sent an extension of
+	extended    map[sent]bool // extensions that nodes were sent
 	violations  []string
 	noticeUntil time.Time // by when the clients have noticed the last suspension
 	suspended   time.Duration
@@ -87,7 +87,7 @@ const suspensionNotice = 250 * time.Millisecond
 func newHistory() *history {
 	return &history{
 		start: time.Now(), byToken: map[string]*hold{}, takings: newTakings(),
-		extended: map[string]bool{},
+		extended: map[sent]bool{},
 	}
 }
 
@@ -130,10 +130,16 @@ func (h *history) startHold(who string, l *lockpipe.Lease, used clientLayout, ca
 	return b
 }
 
-// checkSent checks what a client sends. An extension of a lease that has ended would put its keys
-// back on nodes that have lost them. An acquire behind an extension of its lease would come too
-// late for that.
-func (h *history) checkSent(data []byte) {
+// sent is a value that a node was sent. Nodes of two groups may be sent the same one.
+type sent struct {
+	node  int
+	value string
+}
+
+// checkSent checks what a client sends to a node. An extension of a lease that has ended would put
+// its keys back on nodes that have lost them. An acquire behind an extension of its lease would
+// come too late for that.
+func (h *history) checkSent(node int, data []byte) {
 	commands := resptest.NewReader(bytes.NewReader(data))
 	for {
 		args, err := resptest.ReadCommand(commands)
@@ -145,12 +151,12 @@ func (h *history) checkSent(data []byte) {
 			for _, value := range values(args) {
 				text, _ := ids.SplitValue(value)
 				h.checkLateExtension(text)
-				h.setExtended(value)
+				h.setExtended(sent{node, value})
 			}
 		case args[0] == "SET", args[0] == "MSETEX", args[0] == "EVALSHA" &&
 			(args[1] == script.Acquire.SHA || args[1] == script.AcquireFenced.SHA):
 			for _, value := range values(args) {
-				h.checkAcquire(value)
+				h.checkAcquire(sent{node, value})
 			}
 		}
 	}
@@ -166,19 +172,19 @@ func values(args []string) (all []string) {
 	return all
 }
 
-// setExtended records that a node is sent an extension of a value, which is of that node alone.
-func (h *history) setExtended(value string) {
+// setExtended records that a node is sent an extension.
+func (h *history) setExtended(of sent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.extended[value] = true
+	h.extended[of] = true
 }
 
 // checkAcquire records a violation if a node is sent an acquire behind an extension of its lease.
-func (h *history) checkAcquire(value string) {
+func (h *history) checkAcquire(of sent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.extended[value] {
-		h.violate("a node is sent an acquire of %s behind its extension", value)
+	if h.extended[of] {
+		h.violate("node %d is sent an acquire of %s behind its extension", of.node, of.value)
 	}
 }
 

@@ -140,7 +140,8 @@ func newRun(seed uint64, plan *Plan) *run {
 			linkSeed := simrand.Hash(seed, 2, uint64(i), uint64(j))
 			l := newLink(linkSeed, plan, n, &p.pausedUntil, r.frozenUntil[j])
 			l.server = r.serving[j]
-			l.onSend, l.onReply, l.onMeet = r.history.checkSent, r.history.answer, p.meet
+			l.onSend = func(data []byte) { r.history.checkSent(j, data) }
+			l.onReply, l.onMeet = r.history.answer, p.meet
 			p.links = append(p.links, l)
 		}
 		r.processes = append(r.processes, p)
@@ -374,6 +375,15 @@ func (r *run) checkQuorumBacks(h *hold) {
 			r.history.violation("%s holds %s for another %v, and %d nodes keep it as long", h.who,
 				key, time.Until(until), count)
 		}
+	}
+}
+
+// afterRelease wants a release not to say that the lease was lost, if no node forgets anything and
+// no name leads to another server.
+func (r *run) afterRelease(h *hold, err error) {
+	if errors.Is(err, lockpipe.ErrLost) && errors.Is(h.lease.Err(), lockpipe.ErrReleased) &&
+		!r.plan.forgets() && !r.plan.mix.Blind && r.plan.aliasEvery == 0 {
+		r.history.violation("%s releases %v, and is told: %v", h.who, h.keys, err)
 	}
 }
 

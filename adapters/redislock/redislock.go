@@ -201,8 +201,10 @@ func (l *Lock) Release(ctx context.Context) error {
 		return ErrLockNotHeld
 	}
 	err := l.lease.Release(ctx)
-	if leaseEnded(err) || err == nil && l.released.Swap(true) {
-		return ErrLockNotHeld
+	if ended := leaseEnded(err); ended || err == nil {
+		if l.released.Swap(true) || ended {
+			return ErrLockNotHeld
+		}
 	}
 	return err
 }

@@ -150,6 +150,20 @@ func TestOptions_OfLockpipe(t *testing.T) {
 	require.Equal(t, redislock.ErrLockNotHeld, l.Release(t.Context()))
 }
 
+// The goal: releasing a lock whose key was deleted or overwritten says so, as redislock does.
+func TestRelease_OfAKeyThatIsGone(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	l, err := redislock.New(newClient(t, nodes)).Obtain(t.Context(), t.Name(), longTTL, nil)
+	require.NoError(t, err)
+	for i := range nodes.Len() {
+		_, err := nodes.Do(i, "SET", t.Name(), "another", "PX", "600000")
+		require.NoError(t, err)
+	}
+	for range 2 {
+		require.ErrorIs(t, l.Release(t.Context()), redislock.ErrLockNotHeld)
+	}
+}
+
 // The goal: a Release whose context has ended still releases the lock, in the background. Another
 // Release waits for that.
 func TestRelease_ContinuesAfterTheContext(t *testing.T) {

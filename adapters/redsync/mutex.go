@@ -149,18 +149,19 @@ func (m *Mutex) UnlockContext(ctx context.Context) (bool, error) {
 		return false, ErrLockAlreadyExpired
 	}
 	err := lease.Release(ctx)
-	switch {
-	case err == nil:
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.lease == lease {
-			m.unlocked = true
-		}
-		return true, nil
-	case leaseEnded(err):
+	ended := leaseEnded(err)
+	if err != nil && !ended {
+		return false, m.redsync.wrap(nil, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lease == lease {
+		m.unlocked = true
+	}
+	if ended {
 		return false, m.redsync.wrap(ErrLockAlreadyExpired, err)
 	}
-	return false, m.redsync.wrap(nil, err)
+	return true, nil
 }
 
 // Extend is ExtendContext without an end.

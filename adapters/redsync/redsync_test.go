@@ -178,6 +178,23 @@ func TestUnlock_ContinuesAfterTheContext(t *testing.T) {
 	waitUntilFree(t, nodes, t.Name())
 }
 
+// The goal: unlocking a mutex whose key was deleted or overwritten says so, as redsync does, also
+// the second time.
+func TestUnlock_OfAKeyThatIsGone(t *testing.T) {
+	nodes := lockpipetest.StartRealT(t, 3)
+	m := redsync.New(newClient(t, nodes)).NewMutex(t.Name(), redsync.WithExpiry(longExpiry))
+	require.NoError(t, m.Lock())
+	for i := range nodes.Len() {
+		_, err := nodes.Do(i, "SET", t.Name(), "another", "PX", "600000")
+		require.NoError(t, err)
+	}
+	for range 2 {
+		ok, err := m.Unlock()
+		require.False(t, ok)
+		require.ErrorIs(t, err, redsync.ErrLockAlreadyExpired)
+	}
+}
+
 // The goal: with options of lockpipe a mutex outlasts its expiry, has a fence, and its Lease says
 // when it ends.
 func TestMutex_OptionsOfLockpipe(t *testing.T) {

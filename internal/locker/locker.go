@@ -178,8 +178,8 @@ func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err 
 	_, _ = k.endLeases(withFunction)
 	k.End()
 	for i, a := range attempts {
-		if err := k.cfg.VotesError(a.Wait(ctx, began)); err != nil {
-			failed = append(failed, Unreleased{leases[i].Key(), err})
+		if votes := a.Wait(ctx, began); votes.Result == multiplex.NoQuorum {
+			failed = append(failed, Unreleased{leases[i].Key(), k.cfg.VotesError(votes)})
 		}
 	}
 	select { // a call under way ends within NodeTimeout, and releases what it was granted

@@ -8,10 +8,12 @@ import (
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Release ends the lease, and hands it to the next call of the process or deletes its keys. The
-// error is nil, how the lease had ended, or that of Config.VotesError.
+// error is nil, how the lease had ended, or that of Config.VotesError. It is ErrLost too if the
+// nodes did not have the keys any more, although their time had not run out.
 func (l *Lease) Release(ctx context.Context) error {
 	r, err := l.startRelease(l.claim.Len())
 	if r.attempt == nil {
@@ -44,16 +46,25 @@ func ReleaseAll(ctx context.Context, leases []*Lease) []error {
 // startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
 // the lease was handed off, or was over.
 type startedRelease struct {
-	attempt parts.Attempt
-	first   bool // the lease was held until then
+	attempt   parts.Attempt
+	first     bool          // the lease was held until then
+	until     time.Time     // when its time would have run out
+	suspended time.Duration // for how long the machine had been when until was computed
 }
 
 // endRelease waits for the outcome of a release: see parts.Attempt.Wait.
 func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Time) error {
-	err := l.locker.cfg.VotesError(r.attempt.Wait(ctx, began))
-	l.locker.Outcomes.Released(confirmation(err))
+	k := l.locker
+	votes, err := r.attempt.Wait(ctx, began), error(nil)
+	switch {
+	case votes.Result != multiplex.Held:
+		err = k.cfg.VotesError(votes)
+	case r.first && k.ofSeveral[0].Left(r.until, r.suspended) > 0: // or the keys may have expired
+		err = k.extensionError(votes)
+	}
+	k.Outcomes.Released(confirmation(err))
 	if r.first {
-		l.locker.notifyReleased(l)
+		k.notifyReleased(l)
 	}
 	return err
 }
@@ -66,7 +77,8 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 	k.calls.count.Add(1)
 	defer k.End()
 	var next NextCall
-	if r.first = l.term.Err() == nil; r.first { // else the one that ended it passes the keys on
+	r.suspended, r.until = k.Suspended(), l.term.Until()
+	if r.first = !r.until.IsZero(); r.first { // else the one that ended it passes the keys on
 		next = k.successor(l)
 	}
 	if next != nil && l.handOff(next) {

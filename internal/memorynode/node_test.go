@@ -326,7 +326,7 @@ func TestNode_DemotionMakesAReplica(t *testing.T) {
 		require.Equal(t, "-"+memorynode.ReadOnly+"\r\n", ask(t, n, "SET", "b", "x"))
 		ask(t, n, "SCRIPT", "LOAD", script.Release.Source)
 		release := []string{"EVALSHA", script.Release.SHA, "1", "a", "1"}
-		require.Equal(t, ":0\r\n", ask(t, n, append(release, "y")...))
+		require.Equal(t, "*3\r\n:0\r\n:1\r\n:0\r\n", ask(t, n, append(release, "y")...))
 		require.Equal(t, "-"+memorynode.ReadOnly+"\r\n", ask(t, n, append(release, "x")...))
 		n.Promote()
 		require.Contains(t, ask(t, n, "INFO"), "role:master\r\n")

@@ -271,24 +271,29 @@ func guardModel(n *Node, keys, args []string) []int64 {
 }
 
 func releaseModel(n *Node, keys, args []string) []int64 {
+	v := scriptReply{}
 	var mine []string
-	for _, l := range keySets(keys, args, 2) {
+	for i, l := range keySets(keys, args, 2) {
+		before := len(mine)
 		for _, key := range l.keys {
 			n.reportRelease(key, l.value)
 			if value, ok := n.get(key); ok && value == l.value {
 				mine = append(mine, key)
 			}
 		}
+		if len(mine)-before < len(l.keys) {
+			v.addRefusal(i, 0)
+		} else {
+			v.granted++
+		}
 	}
-	deleted := int64(0)
 	for _, key := range mine {
 		if _, ok := n.get(key); ok {
-			deleted++
 			n.del(key)
 			n.reportScript("DEL", key)
 		}
 	}
-	return []int64{deleted}
+	return v.values()
 }
 
 // reportRelease reports that a release names a key. mu is held.

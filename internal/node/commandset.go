@@ -20,15 +20,20 @@ func (e *Encoding) addDELIFEQ(release []single) {
 const errBadNewerReply = resp.ProtocolError("MSETEX or DELIFEQ replied with neither 0 nor 1")
 
 // readNewer takes the reply to a newer command. To MSETEX, 0 says that it has set nothing, because
-// some key is held. To DELIFEQ it says that the key is not ours, which is as good as deleted.
+// some key is held. To DELIFEQ it says that the key is not ours.
 func (f *Flush) readNewer(p *command, offset int, r *resp.Reply) {
 	switch {
 	case r.Kind != resp.KindInteger || r.Int != 0 && r.Int != 1:
 		f.fail(p, offset, Answer{Replied: true, Err: errBadNewerReply})
 	case p.newer == link.MSETEX && r.Int == 0:
 		f.retryAlone(p, offset)
+	case r.Int == 0:
+		f.Answers[offset+p.singles[0].index] = gone
 	}
 }
+
+// gone is the answer to a release of keys that the node did not have for its token.
+var gone = Answer{Vote: Refused, LeftNothing: true, Replied: true, KeyIndex: -1}
 
 // readNewerError takes an error that the server answered to a newer command, if it is no failure.
 // A key of another type is not ours. If the user may not use the command, or not with one of its
@@ -38,6 +43,7 @@ func (f *Flush) readNewerError(p *command, offset int, text string) (handled boo
 	code, _, _ := strings.Cut(text, " ")
 	switch {
 	case p.newer == link.DELIFEQ && code == "WRONGTYPE":
+		f.Answers[offset+p.singles[0].index] = gone
 		return true
 	case p.newer != 0 && code == "NOPERM":
 		f.conn.Forbid(p.newer)

@@ -111,7 +111,35 @@ func TestQuorum_DecidesReleases(t *testing.T) {
 		{0, 0, 0, 0, NoQuorum},
 	} {
 		votes := split(c.absent, c.confirmed, c.unknown)
-		require.Equal(t, c.want, oneSet(c.n).Release(votes[0], votes[1], votes[2]), "%+v", c)
+		require.Equal(t, c.want, oneSet(c.n).Release(votes[0], votes[1], 0, votes[2]), "%+v", c)
+	}
+}
+
+// The goal: a release finds the lease lost if the nodes that had it till then were no quorum, as
+// soon as that is certain. A node that has not answered may have had it.
+func TestQuorum_AReleaseFindsTheLeaseLost(t *testing.T) {
+	for _, c := range []struct {
+		n, absent, deleted, gone, unknown int
+		want                              Decision
+	}{
+		{3, 0, 2, 1, 0, Won},
+		{3, 0, 1, 1, 0, Undecided},
+		{3, 0, 1, 1, 1, Won},
+		{3, 0, 1, 2, 0, Held},
+		{3, 0, 0, 2, 0, Held},
+		{3, 0, 0, 1, 0, Undecided},
+		{3, 0, 0, 1, 2, NoQuorum},
+		{3, 1, 1, 1, 0, Held}, // one node never had it
+		{3, 1, 2, 0, 0, Won},
+		{5, 0, 2, 1, 0, Undecided},
+		{5, 2, 2, 1, 0, Held},
+		{5, 0, 3, 2, 0, Won},
+		{5, 0, 0, 3, 0, Held},
+		{1, 0, 0, 1, 0, Held},
+	} {
+		votes := split(c.absent, c.deleted, c.gone, c.unknown)
+		got := oneSet(c.n).Release(votes[0], votes[1], votes[2], votes[3])
+		require.Equal(t, c.want, got, "%+v", c)
 	}
 }
 
@@ -122,7 +150,7 @@ func TestQuorum_TheZeroValuesGrantNothing(t *testing.T) {
 	all := First(64)
 	require.Equal(t, NoQuorum, new(System).Acquire(all, 0, 0))
 	require.Equal(t, NoQuorum, new(System).Extension(all, 0, 0, 0))
-	require.Equal(t, NoQuorum, new(System).Release(0, all, 0))
+	require.Equal(t, NoQuorum, new(System).Release(0, all, 0, 0))
 	require.False(t, new(System).IsQuorum(all))
 	require.Equal(t, NoQuorum, prospects{}.decision())
 }

@@ -86,8 +86,24 @@ func (q *System) Extension(granted, refused, lostKeys, unknown Nodes) Decision {
 	})
 }
 
-// Release decides a release. neverHeld are nodes that never had the token, and were not asked.
-func (q *System) Release(neverHeld, confirmed, unknown Nodes) Decision {
+// Release decides a release. neverHeld are nodes that never had the token, and were not asked. A
+// node that deleted had the token, and one that is gone had lost it. If the others can't be a
+// quorum, another client may have held the keys: Held.
+func (q *System) Release(neverHeld, deleted, gone, unknown Nodes) Decision {
+	d := q.released(neverHeld, deleted|gone, unknown)
+	if d != Won || gone == 0 || q.IsQuorum(deleted) {
+		return d
+	}
+	switch had := q.Nodes() &^ (gone | neverHeld); {
+	case !q.IsQuorum(had):
+		return Held
+	case had&^(deleted|unknown) != 0:
+		return Undecided // they say whether they had it
+	}
+	return Won
+}
+
+func (q *System) released(neverHeld, confirmed, unknown Nodes) Decision {
 	if q.isOneSet() {
 		return release(q.nodes, neverHeld, confirmed, unknown).decision()
 	}

@@ -160,7 +160,7 @@ func TestSystem_AReleaseIsConfirmedInEachSet(t *testing.T) {
 			want := Won
 			for _, set := range sets {
 				one := NewSystem(set)
-				switch one.Release(neverHeld&set, confirmed&set, unknown&set) {
+				switch one.Release(neverHeld&set, confirmed&set, 0, unknown&set) {
 				case NoQuorum:
 					want = NoQuorum
 				case Undecided:
@@ -170,9 +170,38 @@ func TestSystem_AReleaseIsConfirmedInEachSet(t *testing.T) {
 					break
 				}
 			}
-			if got := q.Release(neverHeld, confirmed, unknown); got != want {
+			if got := q.Release(neverHeld, confirmed, 0, unknown); got != want {
 				require.Equal(t, want, got, "%s: never Held %b, confirmed %b, unknown %b", name,
 					neverHeld, confirmed, unknown)
+			}
+		})
+	}
+}
+
+// The goal: a confirmed release finds the lease lost in some set exactly if the nodes that may have
+// had it are no quorum there. While open votes can show that, it waits for them.
+func TestSystem_AReleaseFindsTheLeaseLostInASet(t *testing.T) {
+	for name, sets := range testSystems() {
+		q := NewSystem(sets...)
+		eachVotes(q.nodes, [3]Nodes{}, 0, func(votes [3]Nodes, open Nodes) {
+			neverHeld, confirmed, unknown := votes[0], votes[1], votes[2]
+			for gone := confirmed; gone != 0; gone = (gone - 1) & confirmed {
+				lacksIn := func(had Nodes) bool {
+					return slices.ContainsFunc(sets, func(set Nodes) bool {
+						return (set & had).Count() < Need(set.Count())
+					})
+				}
+				want := q.Release(neverHeld, confirmed, 0, unknown)
+				if want == Won && lacksIn(q.nodes&^(gone|neverHeld)) {
+					want = Held
+				} else if want == Won && open != 0 && lacksIn(confirmed&^gone) {
+					want = Undecided
+				}
+				got := q.Release(neverHeld, confirmed&^gone, gone, unknown)
+				if got != want {
+					require.Equal(t, want, got, "%s: never held %b, confirmed %b, gone %b, "+
+						"unknown %b", name, neverHeld, confirmed, gone, unknown)
+				}
 			}
 		})
 	}

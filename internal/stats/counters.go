@@ -59,7 +59,7 @@ var (
 	}
 	extensionOutcomes = [...]Outcome{Confirmed, NoQuorum, Canceled, Lost, AlreadyEnded}
 	endOutcomes       = [...]Outcome{Released, Kept, Expired, Lost, Closed}
-	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, AlreadyEnded}
+	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, Lost, AlreadyEnded}
 )
 
 // Counters counts how calls, attempts, leases, extensions and releases of a client end. What

@@ -1,0 +1,129 @@
+package lockpipe_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lockpipe/lockpipe"
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: Release says that the lease was lost, if somebody deleted or overwrote its keys on so
+// many nodes that no quorum still had them. Fewer nodes are no loss.
+func TestRelease_SaysThatTheKeysWereGone(t *testing.T) {
+	for name, take := range map[string]func(v *fakeNodes, i int, key string){
+		"deleted":     func(v *fakeNodes, i int, key string) { v.del(i, key) },
+		"overwritten": func(v *fakeNodes, i int, key string) { v.set(i, key, foreign) },
+	} {
+		for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+			for nodes := range 6 {
+				inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+					l, err := c.TryAcquireAll(t.Context(), keys)
+					require.NoError(t, err)
+					synctest.Wait() // all nodes have them
+					for i := range nodes {
+						take(v, i, keys[len(keys)-1])
+					}
+					err = l.Release(t.Context())
+					if nodes < 3 {
+						require.NoError(t, err, "%s on %d nodes", name, nodes)
+						return
+					}
+					require.ErrorIs(t, err, lockpipe.ErrLost, "%s on %d nodes", name, nodes)
+					require.ErrorContains(t, err, "nodes do not hold it any more")
+					require.ErrorIs(t, l.Err(), lockpipe.ErrReleased)
+					require.NoError(t, l.Release(t.Context()), "the second one is nil")
+				})
+			}
+		}
+	}
+}
+
+// The goal: Do and ReleaseAll tell it for the lease that it is about.
+func TestRelease_OfManySaysWhichWereGone(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		a, b := v.acquired(t, c, "a"), v.acquired(t, c, "b")
+		for i := range v.nodes {
+			v.del(i, "b")
+		}
+		err := c.ReleaseAll(t.Context(), a, b)
+		require.ErrorIs(t, err, lockpipe.ErrLost)
+		require.ErrorContains(t, err, `"b"`)
+		require.NotContains(t, err.Error(), `"a"`)
+		err = c.Do(t.Context(), "x", func(context.Context) error {
+			v.del(0, "x")
+			v.del(1, "x")
+			return nil
+		})
+		require.ErrorIs(t, err, lockpipe.ErrLost)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: a node that never got the keys is no loss, whoever answers first.
+func TestRelease_ANodeThatNeverHadTheKeysIsNoLoss(t *testing.T) {
+	for without := range 3 {
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			v.set(without, "a", foreign)
+			l := try(t, c, "a")
+			synctest.Wait()
+			v.del(without, "a")
+			require.NoError(t, l.Release(t.Context()))
+			v.nothingLeft(t)
+		})
+	}
+}
+
+// The goal: if the reply to a release was lost, that may have deleted the keys itself. Then it is
+// nil.
+func TestRelease_AnEarlierTryMayHaveDeletedTheKeys(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.acquired(t, c, "a")
+		v.silence(1, 2)
+		v.watch(func(i int, command string, _ []string) {
+			for conn := range v.nodes[i].conns {
+				if i == 0 && command == "DEL" {
+					_ = conn.Close() // before the reply
+				}
+			}
+		})
+		ended := later(func() error { return l.Release(t.Context()) })
+		time.Sleep(500 * time.Millisecond)
+		require.True(t, allUp(c), "the client has asked node 0 once more")
+		v.del(1, "a")
+		v.speak(1, 2)
+		require.NoError(t, <-ended, "nodes 0 and 2 had the key")
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: keys that expire while the release is under way are no loss.
+func TestRelease_ThatComesWhenTheKeysExpireIsNoLoss(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l, err := c.TryAcquire(t.Context(), "a", lockpipe.WithTTL(100*time.Millisecond))
+		require.NoError(t, err)
+		v.silence(0, 1, 2)
+		time.Sleep(time.Until(l.Until()) - time.Millisecond)
+		ended := later(func() error { return l.Release(context.Background()) })
+		time.Sleep(20 * time.Millisecond)
+		v.speak(0, 1, 2)
+		require.NoError(t, <-ended)
+		v.nothingLeft(t)
+	})
+}
+
+// The goal: a release that no quorum has answered says so.
+func TestRelease_SaysThatItIsNotConfirmedYet(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.acquired(t, c, "a")
+		v.silence(1, 2)
+		err := l.Release(t.Context())
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.ErrorContains(t, err, "lockpipe: no quorum: 1 of 3 nodes confirmed the "+
+			"release, 2 needed")
+		v.speak(1, 2)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
