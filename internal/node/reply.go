@@ -110,10 +110,10 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 
 // decode returns the sets that a script refused. After an error the whole call is unknown.
 func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
-	switch {
-	case r.Kind == resp.KindInteger:
+	switch r.Kind {
+	case resp.KindInteger:
 		return nil, script.DecodeCount(r.Int, len(p.call.Owners))
-	case r.Kind == resp.KindIntegers:
+	case resp.KindIntegers:
 		f.refusals, err = script.DecodeList(f.refusals[:0], r.Ints, p.call)
 		return f.refusals, err
 	}
