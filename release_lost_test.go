@@ -127,3 +127,18 @@ func TestRelease_SaysThatItIsNotConfirmedYet(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
+
+// The goal: a lease that had expired says which it is, and when it expired.
+func TestRelease_OfAnExpiredLeaseSaysWhichAndWhen(t *testing.T) {
+	inBubble(t, 1, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
+		l, err := c.TryAcquire(t.Context(), "sku:42", lockpipe.WithTTL(time.Second))
+		require.NoError(t, err)
+		time.Sleep(time.Until(l.Until()) + 1500*time.Millisecond)
+		const want = `lockpipe: lease expired: "sku:42", 1.5s ago`
+		require.EqualError(t, l.Release(t.Context()), want)
+		err = l.Extend(t.Context(), time.Second)
+		require.EqualError(t, err, want)
+		require.ErrorIs(t, err, lockpipe.ErrExpired)
+		require.Equal(t, lockpipe.ErrExpired, l.Err())
+	})
+}

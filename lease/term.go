@@ -150,6 +150,13 @@ func (t *Term) Until() time.Time {
 	return t.manager.timeOf(t.until)
 }
 
+// Over returns for how long the term has been over.
+func (t *Term) Over() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Since(t.manager.timeOf(t.until))
+}
+
 // Context returns a context that ends with the term, at the latest when the time runs out on the
 // local clock. Its cause is the cause of the end.
 func (t *Term) Context() context.Context {

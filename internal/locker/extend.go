@@ -36,7 +36,7 @@ func (l *Lease) extend(ctx context.Context, ttl time.Duration,
 	defer k.End()
 	e, err := begin(ctx, ttl)
 	if err != nil {
-		return err
+		return l.named(err)
 	}
 	a := k.Mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
@@ -47,6 +47,14 @@ func (l *Lease) extend(ctx context.Context, ttl time.Duration,
 		l.releaseInBackground() // the nodes may have extended it
 	}
 	return err
+}
+
+// named says of an error that the lease had expired which lease that is, and when it did.
+func (l *Lease) named(err error) error {
+	if err != lease.ErrExpired {
+		return err
+	}
+	return fmt.Errorf("%w: %.64q, %v ago", err, l.Key(), l.term.Over().Round(time.Millisecond))
 }
 
 // extendBatch makes the extensions that are due together, in the order of their deadlines.

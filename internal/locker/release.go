@@ -17,7 +17,7 @@ import (
 func (l *Lease) Release(ctx context.Context) error {
 	r, err := l.startRelease(l.claim.Len())
 	if r.attempt == nil {
-		return err
+		return l.named(err)
 	}
 	return l.endRelease(ctx, r, time.Time{})
 }
