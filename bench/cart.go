@@ -1,10 +1,16 @@
 package bench
 
-// validateCart requires what the scenario Cart needs, and of other scenarios that they have none of
-// it.
+// isCart reports whether each call asks for a hot key and others.
+func (c Config) isCart() bool { return c.Scenario == Cart || c.Scenario == Combine }
+
+// hasWaits reports whether the scenario is about the time that callers wait.
+func (c Config) hasWaits() bool { return c.Scenario == Hot || c.isCart() }
+
+// validateCart requires what the scenarios Cart and Combine need, and of other scenarios that they
+// have none of it.
 func (c Config) validateCart(require requirement) {
-	if c.Scenario != Cart {
-		const remedy = "only the scenario cart has it; leave it 0"
+	if !c.isCart() {
+		const remedy = "only the scenarios cart and combine have it; leave it 0"
 		require(c.Hot == 0, "Hot", c.Hot, remedy)
 		require(c.Others == 0, "Others", c.Others, remedy)
 		require(c.Cold == 0, "Cold", c.Cold, remedy)
@@ -19,7 +25,7 @@ func (c Config) validateCart(require requirement) {
 
 // hotKeys returns how many keys the callers compete for, in the scenarios Hot and Cart.
 func (c Config) hotKeys() int {
-	if c.Scenario == Cart {
+	if c.isCart() {
 		return c.Hot
 	}
 	return c.Keys
@@ -29,7 +35,7 @@ func (c Config) hotKeys() int {
 // unless the caller is cold; hot keys have the numbers after all other keys.
 func (w *worker) choose() {
 	cfg, others := w.load.cfg, w.chosen
-	if cfg.Scenario == Cart && !w.cold {
+	if cfg.isCart() && !w.cold {
 		w.keys.Choose(w.chosen[:1], cfg.Hot)
 		w.chosen[0] += cfg.Keys
 		others = w.chosen[1:]

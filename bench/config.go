@@ -30,6 +30,9 @@ const (
 	// Cart waits for one hot key and Config.Others distinct random keys, as one lease: orders that
 	// overlap, each with something else. Config.Cold more callers wait for one random key each.
 	Cart Scenario = "cart"
+	// Combine asks for the same keys as Cart, through a combine.Combiner of each Client: calls that
+	// overlap are served together. A batch takes Config.Hold, and Config.Work for each item.
+	Combine Scenario = "combine"
 	// Hold takes Config.Leases leases of one key each, once, and keeps them all for Config.Duration
 	// by automatic extension.
 	Hold Scenario = "hold"
@@ -39,7 +42,7 @@ const (
 	Move Scenario = "move"
 )
 
-var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Hold, Move}
+var scenarios = []Scenario{Single, Batch, Each, Hot, Cart, Combine, Hold, Move}
 
 const (
 	// maxCallers is how many calls at the same time one Client is sure to take.
@@ -84,14 +87,16 @@ type Config struct {
 	// Keys is the size of the key space, in Hot the number of hot keys. In Cart the hot keys are
 	// not among them. Hold does not use it.
 	Keys int
-	// Hot, Others and Cold are for the scenario Cart alone. Hot is the number of hot keys, of which
-	// each call asks for a random one. Others is the number of keys that it asks for in addition.
-	// Cold is how many callers there are in addition that ask for one of Keys each.
+	// Hot, Others and Cold are for the scenarios Cart and Combine alone. Hot is the number of hot
+	// keys, of which each call asks for a random one. Others is the number of keys that it asks for
+	// in addition. Cold is how many callers there are in addition that ask for one of Keys each.
 	Hot, Others, Cold int
 	// Batch is the number of keys a call, in the scenarios Batch and Each.
 	Batch int
-	// Hold is how long a caller keeps what it was granted. The scenario Hold does not use it.
-	Hold time.Duration
+	// Hold is how long a caller keeps what it was granted, in the scenario Combine a batch. The
+	// scenario Hold does not use it. Work is the time for each item of a batch in addition, in the
+	// scenario Combine alone.
+	Hold, Work time.Duration
 	// Leases is how many leases the scenario Hold keeps at the same time.
 	Leases int
 	// AutoExtend is the longest time for which the Client extends each lease automatically, or 0
@@ -153,7 +158,7 @@ func DefaultConfig(s Scenario) Config {
 	switch s {
 	case Hot:
 		cfg.Keys = 1
-	case Cart:
+	case Cart, Combine:
 		cfg.Hot, cfg.Others = 1, 2
 	case Batch:
 		// With a smaller key space nearly every call would overlap with another.
@@ -198,7 +203,7 @@ func (c Config) Validate() error {
 	}
 	c.validateGroups(plan, require)
 	require(slices.Contains(scenarios, c.Scenario), "Scenario", c.Scenario,
-		"choose single, batch, each, hot, cart, hold or move")
+		"choose single, batch, each, hot, cart, combine, hold or move")
 	require(c.Callers >= 1 && c.Callers <= maxCallers, "Callers", c.Callers,
 		"give 1 to %d callers", maxCallers)
 	require(c.Clients >= 1, "Clients", c.Clients, "give at least 1")
@@ -215,6 +220,9 @@ func (c Config) Validate() error {
 	c.validateCart(require)
 	c.validateMove(require)
 	require(c.Hold >= 0, "Hold", c.Hold, "give 0 or a time such as 5ms")
+	require(c.Work >= 0, "Work", c.Work, "give 0 or a time such as 100us")
+	require(c.Work == 0 || c.Scenario == Combine, "Work", c.Work,
+		"only the scenario combine has it; leave it 0")
 	require(c.Leases >= 1 && c.Leases <= maxLeases, "Leases", c.Leases,
 		"give 1 to %d leases", maxLeases)
 	require(c.AutoExtend >= 0 && c.AutoExtend <= maxDuration, "AutoExtend", c.AutoExtend,
@@ -256,7 +264,7 @@ func (c Config) perCall() int {
 	switch c.Scenario {
 	case Batch, Each, Hold:
 		return c.Batch
-	case Cart:
+	case Cart, Combine:
 		return 1 + c.Others
 	default:
 		return 1
@@ -284,7 +292,7 @@ func (c Config) options() []lockpipe.Option {
 	return all
 }
 
-// names returns the names of all keys, and then those of the hot keys of the scenario Cart.
+// names returns the names of all keys, and then those of the hot keys of Cart and Combine.
 func (c Config) names(prefix string) []string {
 	names := make([]string, 0, c.Keys+c.Hot)
 	for i := range c.Keys {

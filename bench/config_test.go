@@ -61,6 +61,9 @@ func TestConfig_AnErrorNamesTheField(t *testing.T) {
 		{"Hot", "10000001", func(c *Config) { c.Scenario, c.Hot = Cart, 10_000_001 }},
 		{"Others", "-1", func(c *Config) { c.Scenario, c.Hot, c.Others = Cart, 1, -1 }},
 		{"Others", "5", func(c *Config) { c.Scenario, c.Hot, c.Others, c.Keys = Cart, 1, 5, 4 }},
+		{"Hot", "0", func(c *Config) { c.Scenario = Combine }},
+		{"Work", "-1ns", func(c *Config) { c.Work = -1 }},
+		{"Work", "1ms", func(c *Config) { c.Work = time.Millisecond }},
 		{"Cold", "-1", func(c *Config) { c.Scenario, c.Hot, c.Cold = Cart, 1, -1 }},
 		{"Cold", "16129", func(c *Config) { c.Scenario, c.Hot, c.Cold = Cart, 1, maxCallers-255 }},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/chunks"
+	"github.com/lockpipe/lockpipe/bench/errorkinds"
 )
 
 const (
@@ -117,7 +118,7 @@ func (h *holdRun) releaseChunk(ctx context.Context, c chunk) {
 		sleep(ctx, releasePause) {
 		err = c.client.ReleaseAll(ctx, leases...)
 	}
-	other := otherThanEnded(err)
+	other := errorkinds.OtherThanEnded(err)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recorder.Roll(time.Now())

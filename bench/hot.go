@@ -6,9 +6,10 @@ import (
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/bench/series"
 	"github.com/lockpipe/lockpipe/bench/shares"
+	"github.com/lockpipe/lockpipe/bench/waits"
 )
 
-// HotReport is the part of a Report that only the scenarios Hot and Cart have. The JSON has its
+// HotReport is the part of a Report that Hot, Cart and Combine have. The JSON has its
 // fields next to those of Report.
 type HotReport struct {
 	// WaitMs is how long the calls took that were granted, from the call itself: in an open loop
@@ -69,50 +70,25 @@ func (r *HotReport) count(before, after lockpipe.Stats, acquired uint64) {
 	r.AttemptsPerLock = per(float64(after.Attempts-before.Attempts), float64(acquired))
 }
 
-// waits is what one caller of the scenarios Hot and Cart records of its calls. It is owned by its
-// worker until the run is over.
-type waits struct {
-	granted series.Histogram // of the calls that were granted
-	longest time.Duration    // of all calls, including those that the end of the run cut off
-	used    time.Duration    // the time in which the caller used what it was granted
-}
-
-func (w *waits) record(d time.Duration, granted bool) {
-	w.longest = max(w.longest, d)
-	if granted {
-		w.granted.Record(d)
-	}
-}
-
-// use records that the caller used a lease between two times, unless the lease ran out before.
-func (w *waits) use(from, to, until time.Time) {
-	if until.Before(to) {
-		to = until
-	}
-	w.used += max(0, to.Sub(from))
-}
-
 // sumWaits adds up the waits of callers, and returns the locks of each. The callers must have
 // ended.
-func sumWaits(workers []*worker) (sum waits, locks []float64) {
-	sum.granted = series.NewHistogram()
+func sumWaits(workers []*worker) (sum *waits.Waits, locks []float64) {
+	sum = waits.New()
 	for _, w := range workers {
-		sum.granted.Merge(w.waits.granted)
-		sum.longest = max(sum.longest, w.waits.longest)
-		sum.used += w.waits.used
+		sum.Merge(w.waits)
 		locks = append(locks, float64(w.acquired.Load()))
 	}
 	return sum, locks
 }
 
-// newHotReport reports what the workers of the scenario Hot or Cart recorded in a time.
+// newHotReport reports what the workers of the scenario Hot, Cart or Combine recorded in a time.
 func newHotReport(cfg Config, workers []*worker, elapsed time.Duration) *HotReport {
 	hot, locks := sumWaits(workers[:cfg.Callers])
 	keys := float64(cfg.hotKeys())
 	r := &HotReport{
-		WaitMs: hot.granted.Latency(), MaxWaitMs: series.Milliseconds(hot.longest),
+		WaitMs: hot.Granted.Latency(), MaxWaitMs: series.Milliseconds(hot.Longest),
 		HotLocksPerS: per(shares.Sum(locks)/float64(cfg.perCall())/keys, elapsed.Seconds()),
-		HotBusy:      per(hot.used.Seconds()/keys, elapsed.Seconds()),
+		HotBusy:      per(hot.Used.Seconds()/keys, elapsed.Seconds()),
 	}
 	r.LocksPerCallerCV, r.MinShare, r.MaxShare = shares.Spread(locks)
 	r.LeastShare = r.MinShare
@@ -123,7 +99,7 @@ func newHotReport(cfg Config, workers []*worker, elapsed time.Duration) *HotRepo
 	cold, locks := sumWaits(workers[cfg.Callers:])
 	r.Cold = &ColdReport{
 		LocksPerS: per(shares.Sum(locks), elapsed.Seconds()),
-		WaitMs:    cold.granted.Latency(), MaxWaitMs: series.Milliseconds(cold.longest),
+		WaitMs:    cold.Granted.Latency(), MaxWaitMs: series.Milliseconds(cold.Longest),
 	}
 	_, r.Cold.MinShare, r.Cold.MaxShare = shares.Spread(locks)
 	return r

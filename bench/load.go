@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/batches"
 	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/check"
 	"github.com/lockpipe/lockpipe/bench/fleet"
@@ -27,6 +28,7 @@ type load struct {
 	preciseSleep func(time.Duration)
 	clients      func() []*lockpipe.Client // whose counters are in the series; nil: none
 	fences       *fence.Checker            // nil without fencing
+	batches      []*batches.Calls          // of each Client, in the scenario Combine
 
 	// begun is how many calls of the open loop's timetable have found a worker.
 	begun atomic.Int64
@@ -44,9 +46,10 @@ type measured struct {
 	release    series.Latency
 	violations uint64
 	series     *series.Series
-	backward   uint64        // fences that were not above earlier ones
-	hot        *HotReport    // without the counters of the Clients; nil but in Hot and Cart
-	move       *fleet.Report // nil but in Move
+	backward   uint64          // fences that were not above earlier ones
+	hot        *HotReport      // without the counters of the Clients; nil but if Config.hasWaits
+	combine    *batches.Report // nil but in Combine
+	move       *fleet.Report   // nil but in Move
 }
 
 // newLoad makes the workers. newLocker returns the locker of each.
@@ -99,17 +102,22 @@ func (l *load) run(ctx context.Context) measured {
 // sum adds up what the workers recorded in a time. They must have ended.
 func (l *load) sum(elapsed time.Duration) measured {
 	m := measured{violations: l.ownership.Violations(), acquired: l.acquired()}
-	acquire, release := series.NewHistogram(), series.NewHistogram()
+	acquire, release, served := series.NewHistogram(), series.NewHistogram(), uint64(0)
 	for _, w := range l.workers {
 		m.counts.merge(w.counts)
 		m.backward += w.backward
+		m.violations += w.mixedUp
+		served += w.served
 		acquire.Merge(w.acquire)
 		release.Merge(w.release)
 		w.recorder.Commit()
 	}
 	m.acquire, m.release = acquire.Latency(), release.Latency()
-	if l.cfg.Scenario == Hot || l.cfg.Scenario == Cart {
+	if l.cfg.hasWaits() {
 		m.hot = newHotReport(l.cfg, l.workers, elapsed)
+	}
+	if l.cfg.Scenario == Combine {
+		m.combine = batches.Sum(l.batches, served, elapsed)
 	}
 	return m
 }

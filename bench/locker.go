@@ -2,10 +2,10 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/errorkinds"
 )
 
 // locker is how one caller takes and releases keys. Each scenario but Hold has one; tests have
@@ -117,7 +117,7 @@ func (l *eachLocker) unlock(ctx context.Context) {
 			l.results[i].updateUntil(lease)
 		}
 	}
-	other := otherThanEnded(l.client.ReleaseAll(ctx, l.held...))
+	other := errorkinds.OtherThanEnded(l.client.ReleaseAll(ctx, l.held...))
 	for i, lease := range l.leases {
 		if l.results[i].held {
 			l.results[i].err = endOf(lease, other)
@@ -126,31 +126,10 @@ func (l *eachLocker) unlock(ctx context.Context) {
 }
 
 // endOf returns how a lease ended that ReleaseAll was called for: why it had ended before, else
-// other, what otherThanEnded returned.
+// other, what errorkinds.OtherThanEnded returned.
 func endOf(lease *lockpipe.Lease, other error) error {
-	if end := lease.Err(); saysEnded(end) {
+	if end := lease.Err(); errorkinds.SaysEnded(end) {
 		return end
 	}
 	return other
-}
-
-// saysEnded reports whether an error says that a lease had ended before its release.
-func saysEnded(err error) bool {
-	return errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost)
-}
-
-// otherThanEnded returns the first of the joined errors that says something else than that a lease
-// had ended. ReleaseAll does not report to programs which lease an error is about, so the error
-// counts for all leases that had not ended.
-func otherThanEnded(err error) error {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		return err
-	}
-	for _, one := range joined.Unwrap() {
-		if !saysEnded(one) {
-			return one
-		}
-	}
-	return nil
 }

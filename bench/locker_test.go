@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/errorkinds"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 )
 
@@ -77,8 +78,8 @@ func TestLocker_UnlockKnowsOfExtensions(t *testing.T) {
 func TestOtherThanEnded(t *testing.T) {
 	expired, lost := fmt.Errorf("a: %w", lockpipe.ErrExpired), fmt.Errorf("b: %w", lockpipe.ErrLost)
 	unknown := fmt.Errorf("c: %w", lockpipe.ErrNoQuorum)
-	require.NoError(t, otherThanEnded(nil))
-	require.NoError(t, otherThanEnded(errors.Join(expired, lost)))
-	require.Equal(t, unknown, otherThanEnded(errors.Join(expired, unknown, lost)))
-	require.Equal(t, unknown, otherThanEnded(unknown))
+	require.NoError(t, errorkinds.OtherThanEnded(nil))
+	require.NoError(t, errorkinds.OtherThanEnded(errors.Join(expired, lost)))
+	require.Equal(t, unknown, errorkinds.OtherThanEnded(errors.Join(expired, unknown, lost)))
+	require.Equal(t, unknown, errorkinds.OtherThanEnded(unknown))
 }

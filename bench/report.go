@@ -3,6 +3,7 @@ package bench
 import (
 	"time"
 
+	"github.com/lockpipe/lockpipe/bench/batches"
 	"github.com/lockpipe/lockpipe/bench/faults"
 	"github.com/lockpipe/lockpipe/bench/fleet"
 	"github.com/lockpipe/lockpipe/bench/nodes"
@@ -50,7 +51,8 @@ type Report struct {
 	// Unserved is how many calls of an open loop were due, and found no free caller before the end.
 	Unserved uint64 `json:"unserved"`
 	// Violations is how often a key was granted to a caller while another caller's lease on it was
-	// valid and not released.
+	// valid and not released. In the scenario Combine it is how often two batches had a key at the
+	// same time, or a call got the result of another item.
 	Violations uint64 `json:"violations"`
 	// FenceRegressions is, with fencing, how often a valid lease on a key had a fence that was not
 	// above those of all earlier leases on it.
@@ -102,8 +104,11 @@ type Report struct {
 	*FaultReport
 	// HoldReport is the rest of the report of the scenario Hold, and nil in others.
 	*HoldReport
-	// HotReport is the rest of the report of the scenarios Hot and Cart, and nil in others.
+	// HotReport is the rest of the report of Hot, Cart and Combine, and nil in others.
 	*HotReport
+	// Batches is the rest of the report of the scenario Combine, and nil in others. WaitMs is there
+	// the time from a call until the work of its batch began.
+	*batches.Report
 }
 
 // FaultReport is the part of a Report that only a run with faults has. The JSON has its fields next
@@ -146,6 +151,8 @@ type ReportConfig struct {
 	// HoldMs is how long a caller kept what it was granted, in milliseconds: in the scenario Hold
 	// the duration.
 	HoldMs float64 `json:"hold_ms"`
+	// WorkMs is the time for each item of a batch in addition, in the scenario Combine.
+	WorkMs float64 `json:"work_ms,omitempty"`
 	// AutoExtendMs is the longest time for which the Clients extended each lease automatically, in
 	// milliseconds.
 	AutoExtendMs float64 `json:"auto_extend_ms"`
@@ -189,6 +196,7 @@ func reportConfig(cfg Config, plan nodes.Plan, prefix string) ReportConfig {
 		Others:       cfg.Others,
 		Cold:         cfg.Cold,
 		HoldMs:       series.Milliseconds(cfg.Hold),
+		WorkMs:       series.Milliseconds(cfg.Work),
 		AutoExtendMs: series.Milliseconds(cfg.AutoExtend),
 		Fencing:      cfg.Fencing,
 		TTLMs:        series.Milliseconds(cfg.TTL),
@@ -215,7 +223,7 @@ func (r *Report) fill(m measured) {
 	r.ErrorsByKind = m.counts.byKind
 	r.Unserved = m.unserved
 	r.Violations, r.FenceRegressions = m.violations, m.backward
-	r.HotReport, r.Move = m.hot, m.move
+	r.HotReport, r.Report, r.Move = m.hot, m.combine, m.move
 	r.AcquireMs, r.ReleaseMs = m.acquire, m.release
 	r.LocksPerS = per(float64(m.acquired), r.DurationS)
 	cpu := per(float64(m.used.CPU)/float64(time.Microsecond), float64(m.acquired))

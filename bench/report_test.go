@@ -19,21 +19,22 @@ import (
 const allNames = `
 report:
   acquire_ms acquired allocs_per_lock allocs_per_lock_with_nodes
-  attempts_per_lock backend busiest_server_cpu_share busiest_server_cpu_us_per_lock
-  client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease cold
-  config cpu_cores_with_nodes cpu_us_per_lock_with_nodes dead
-  duration_s errors errors_by_kind expired
-  extensions_per_s faults fence_regressions first_dead
-  first_error give_s goroutines_after goroutines_before
-  goroutines_most handovers hot_busy hot_locks_per_s
-  keep_s keys_at_close leases least_share
-  leftover_keys locks_per_caller_cv locks_per_s lost
-  max_share max_wait_ms min_client_share min_share
-  move no_quorum nodes nodes_note
-  ops_per_flush refused release_ms released
-  rss_bytes_per_lease_with_nodes samples scenario series
-  split_votes started take_s unanswered
-  unserved version violations wait_ms
+  attempts_per_lock backend batches busiest_server_cpu_share
+  busiest_server_cpu_us_per_lock client_cpu_cores client_cpu_us_per_lock client_rss_bytes_per_lease
+  cold config cpu_cores_with_nodes cpu_us_per_lock_with_nodes
+  dead duration_s errors errors_by_kind
+  expired extensions_per_s faults fence_regressions
+  first_dead first_error give_s goroutines_after
+  goroutines_before goroutines_most handovers hot_busy
+  hot_locks_per_s items_per_batch items_per_s keep_s
+  keys_at_close leases least_share leftover_keys
+  locks_per_caller_cv locks_per_s lost max_share
+  max_wait_ms min_client_share min_share move
+  no_quorum nodes nodes_note ops_per_flush
+  refused release_ms released rss_bytes_per_lease_with_nodes
+  samples scenario series split_votes
+  started take_s unanswered unserved
+  version violations wait_ms
 report.acquire_ms:
   max mean p50 p90
   p99 p999
@@ -48,7 +49,7 @@ report.config:
   cold duration_s fault_seed faults
   fencing groups hold_ms hot
   keys nodes others prefix
-  rate seed ttl_ms
+  rate seed ttl_ms work_ms
 report.errors_by_kind:
   x
 report.faults:

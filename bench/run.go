@@ -199,6 +199,9 @@ func prepare(cfg Config, prefix string, clients []*lockpipe.Client, maker *fleet
 		return newLocker(cfg, clients[worker%len(clients)])
 	})
 	l.clients = all
+	if cfg.Scenario == Combine {
+		l.serveTogether(clients)
+	}
 	return func(ctx context.Context) (measured, *HoldReport, error) {
 		return l.run(ctx), nil, nil
 	}, all

@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/bench/batches"
 	"github.com/lockpipe/lockpipe/bench/calls"
 	"github.com/lockpipe/lockpipe/bench/process"
 	"github.com/lockpipe/lockpipe/bench/series"
+	"github.com/lockpipe/lockpipe/bench/waits"
 )
 
 // releasePause is the time between two tries to release while too few nodes answer.
@@ -33,10 +35,14 @@ type worker struct {
 	counts   counts
 	acquire  series.Histogram
 	release  series.Histogram
-	waits    *waits // nil but in the scenarios Hot and Cart
+	waits    *waits.Waits // nil but in the scenarios Hot, Cart and Combine
 	recorder *series.Recorder
 	// backward counts keys whose fence was not above those of earlier leases on them.
 	backward uint64
+	// In the scenario Combine: what runs the calls, how many of them were served, and how many got
+	// the result of another item.
+	batches         *batches.Calls
+	served, mixedUp uint64
 
 	// written by run, read at any time
 	acquired atomic.Uint64
@@ -65,8 +71,8 @@ func newWorker(l *load, number int, lo locker) *worker {
 	w.recorder = l.series.NewRecorder(func() series.Tally {
 		return w.counts.tally(w.acquired.Load())
 	})
-	if l.cfg.Scenario == Hot || l.cfg.Scenario == Cart {
-		w.waits = &waits{granted: series.NewHistogram()}
+	if l.cfg.hasWaits() {
+		w.waits = waits.New()
 	}
 	return w
 }
@@ -78,7 +84,11 @@ func (w *worker) run(ctx context.Context) {
 		if !ok {
 			return
 		}
-		w.call(ctx, due)
+		if w.batches != nil {
+			w.order(ctx, due)
+		} else {
+			w.call(ctx, due)
+		}
 	}
 }
 
@@ -139,7 +149,7 @@ func (w *worker) call(ctx context.Context, due time.Time) {
 	w.release.Record(after.Sub(before))
 	w.recorder.Release(after.Sub(before))
 	if w.waits != nil {
-		w.waits.use(returned, before, results[0].until)
+		w.waits.Use(returned, before, results[0].until)
 	}
 	for _, r := range results {
 		if r.held {
@@ -153,7 +163,7 @@ func (w *worker) recordWait(d time.Duration, granted bool) {
 	if w.waits == nil {
 		return
 	}
-	w.waits.record(d, granted)
+	w.waits.Record(d, granted)
 	if granted && !w.cold {
 		w.recorder.Wait(d)
 	}

@@ -26,6 +26,9 @@ type Ownership struct {
 // idBits has room for a million holders.
 const idBits = 20
 
+// MaxHolder is the highest number of a holder.
+const MaxHolder = 1<<idBits - 1
+
 // NewOwnership returns the Ownership of keys that are all free. base must not be after the first
 // claim.
 func NewOwnership(keys int, base time.Time) *Ownership {

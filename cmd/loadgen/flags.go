@@ -24,7 +24,7 @@ type options struct {
 	json    string         // a file name, "-" for stdout, "" for none
 	html    string         // a file name, "" for none
 	peers   string         // a file name, "" for none
-	hot     int            // what -hot says; in scenario hot it is config.Keys, in cart config.Hot
+	hot     int            // what -hot says; in scenario hot it is config.Keys, else config.Hot
 }
 
 // hotKeys is the field Hot, and stands for the field Keys if -hot has set that.
@@ -45,6 +45,7 @@ var fields = map[string]string{
 	"Others":     "others",
 	"Cold":       "cold",
 	"Hold":       "hold",
+	"Work":       "work",
 	"TTL":        "ttl",
 	"Leases":     "leases",
 	"AutoExtend": "autoextend",
@@ -80,6 +81,8 @@ func flags(o *options) *flag.FlagSet {
 			"each: try -batch keys, a lease for each\nhot: wait for one of -hot keys\n"+
 			"cart: wait for one of -hot keys and -others of -keys as one lease,\n      while "+
 			"-cold more callers wait for one of -keys each\n"+
+			"combine: the same keys, but calls that overlap are served together,\n      by "+
+			"package combine; -hold is the time of a batch, -work that of each item\n"+
 			"hold: take -leases keys, a lease for each, and keep all for -d\n      by automatic "+
 			"extension (-c, -rate, -keys, -batch,\n"+
 			"      -hold and -autoextend have no effect)\n"+
@@ -93,16 +96,18 @@ func flags(o *options) *flag.FlagSet {
 	set.IntVar(&c.Keys, "keys", c.Keys, "`number` of keys to choose from; unless given\nit is 1 "+
 		"in scenario hot and 1000000 in batch")
 	set.IntVar(&o.hot, "hot", bench.DefaultConfig(bench.Hot).Keys,
-		"`number` of hot keys in scenario hot, in place of -keys,\nand in scenario cart, in "+
-			"addition to -keys")
+		"`number` of hot keys in scenario hot, in place of -keys,\nand in scenarios cart and "+
+			"combine, in addition to -keys")
 	set.IntVar(&c.Others, "others", bench.DefaultConfig(bench.Cart).Others,
-		"`number` of keys a call in scenario cart, in addition to the hot one")
+		"`number` of keys a call in scenarios cart and combine, in addition to the hot one")
 	set.IntVar(&c.Cold, "cold", c.Cold,
-		"`number` of callers in scenario cart, in addition to -c,\nthat wait for one of -keys "+
+		"`number` of callers in scenarios cart and combine, in addition to -c,\nthat wait for one of -keys "+
 			"each, without -rate")
 	set.IntVar(&c.Batch, "batch", c.Batch,
 		"`keys` a call in scenarios batch and each; 100 unless given")
 	set.DurationVar(&c.Hold, "hold", c.Hold, "`time` to keep what was granted")
+	set.DurationVar(&c.Work, "work", c.Work, "`time` for each item of a batch in scenario combine, "+
+		"in addition to -hold")
 	set.DurationVar(&c.TTL, "ttl", c.TTL, "lease `time`")
 	set.IntVar(&c.Leases, "leases", c.Leases, "`number` of leases to keep at once in scenario hold")
 	set.DurationVar(&c.AutoExtend, "autoextend", c.AutoExtend,
@@ -176,10 +181,11 @@ func parse(args []string) (options, error) {
 		_ = set.Set(name, value) // it was accepted before
 	}
 	hot := given["hot"] != "" && o.config.Scenario == bench.Hot
+	cart := o.config.Scenario == bench.Cart || o.config.Scenario == bench.Combine
 	switch {
 	case hot:
 		o.config.Keys = o.hot
-	case o.config.Scenario == bench.Cart:
+	case cart:
 		o.config.Hot = o.hot
 	}
 	if given["batch"] == "" {
@@ -200,7 +206,7 @@ func parse(args []string) (options, error) {
 		}
 		return options{}, flagError(err)
 	}
-	if given["hot"] != "" && !hot && o.config.Scenario != bench.Cart {
+	if given["hot"] != "" && !hot && !cart {
 		return options{}, fmt.Errorf("-hot \"%d\": scenario %s has no hot keys; give -keys, or "+
 			"-scenario hot", o.hot, o.config.Scenario)
 	}

@@ -56,8 +56,8 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"-scenario cart -hot 1 -keys 0", `-keys "0": give`},
 		{"-scenario cart -keys 3 -others 4", `-others "4": give 0 to the 3 keys`},
 		{"-scenario cart -cold 16129", `-cold "16129": give 0 to 16128`},
-		{"-others 2", `-others "2": only the scenario cart has it`},
-		{"-scenario hot -cold 2", `-cold "2": only the scenario cart has it`},
+		{"-others 2", `-others "2": only the scenarios cart and combine have it`},
+		{"-scenario hot -cold 2", `-cold "2": only the scenarios cart and combine have it`},
 		{"-scenario batch -hot 5", `-hot "5": scenario batch has no hot keys; give -keys`},
 		{"-hold -1s", `-hold "-1s": give`},
 		{"-scenario hold -leases 0", `-leases "0": give`},
@@ -415,6 +415,30 @@ func TestCart_JSONAndTable(t *testing.T) {
 	require.Contains(t, stdout, "6 callers and 3 cold callers on 2 clients")
 	require.Contains(t, stdout, "1 of 1 hot key and 2 of 50 keys a call, held for 1ms")
 	require.Contains(t, stdout, "cold wait")
+}
+
+// Goal: the JSON of scenario combine has what batches are about, and its table shows it.
+func TestCombine_JSONAndTable(t *testing.T) {
+	args := []string{
+		"-scenario", "combine", "-clients", "2", "-c", "8", "-hot", "2", "-others", "1", "-hold",
+		"1ms", "-work", "100us", "-d", "200ms", "-nodes", "inprocess:3",
+	}
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
+	require.Equal(t, exitSafe, code, stderr)
+	var r map[string]any
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	for _, name := range []string{"items_per_s", "items_per_batch", "batches", "violations"} {
+		require.IsType(t, 0.0, r[name], name)
+	}
+	require.Contains(t, r["wait_ms"], "p99")
+	config, ok := r["config"].(map[string]any)
+	require.True(t, ok)
+	require.InEpsilon(t, 0.1, config["work_ms"], 1e-9)
+	require.EqualValues(t, 2, config["hot"])
+
+	code, stdout, stderr = loadgen(t.Context(), args...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "items/batch")
 }
 
 // Goal: faults are listed with their times and the seed that repeats the random ones, which is that

@@ -59,6 +59,15 @@ func printHot(out io.Writer, r *bench.Report) {
 	}
 }
 
+// printCombine prints what the scenario combine is about.
+func printCombine(out io.Writer, r *bench.Report) {
+	w := numbers(out)
+	fmt.Fprintf(w, "items/s\tbatches\titems/batch\t\n")
+	fmt.Fprintf(w, "%s\t%s\t%.1f\t\n\n", figures.Thousands(uint64(r.ItemsPerS)),
+		figures.Thousands(r.Batches), r.ItemsPerBatch)
+	_ = w.Flush()
+}
+
 // printMove prints what the callers saw in each phase of a move.
 func printMove(out io.Writer, r *bench.Report) {
 	m := r.Move

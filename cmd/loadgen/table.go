@@ -29,6 +29,9 @@ func printTable(out io.Writer, r *bench.Report) {
 	if r.HotReport != nil {
 		printHot(out, r)
 	}
+	if r.Report != nil {
+		printCombine(out, r)
+	}
 	if r.Move != nil {
 		printMove(out, r)
 	}

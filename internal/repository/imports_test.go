@@ -34,10 +34,12 @@ var allowedImports = map[string][]string{
 	"cmd/loadgen": {".", "bench", "bench/figures", "bench/inspect", "bench/page", "bench/series"},
 	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
-		".", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds", "bench/faults",
+		".", "bench/batches", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds",
+		"bench/faults",
 		"bench/fleet", "bench/nodes", "bench/process", "bench/series", "bench/shares",
-		"lockpipetest", "fence",
+		"bench/waits", "lockpipetest", "fence",
 	},
+	"bench/batches":    {".", "combine", "bench/check"},
 	"bench/calls":      {},
 	"bench/check":      {"internal/endpoint", "internal/ids", "internal/resp"},
 	"bench/chunks":     {},
@@ -50,6 +52,7 @@ var allowedImports = map[string][]string{
 	"bench/process":    {},
 	"bench/series":     {"."},
 	"bench/shares":     {},
+	"bench/waits":      {"bench/series"},
 	".": {
 		"multiplex", "lease", "batch", "internal/callbacks", "internal/calls", "internal/holders",
 		"internal/ids", "internal/layout", "internal/locker", "internal/parts", "internal/prefix",
