@@ -92,7 +92,7 @@ func onEachWay(t *testing.T, products, pieces int,
 			s.Run(way.Name, func(t *testing.T) {
 				require.NoError(t, s.store.Create(t.Context(), products, pieces))
 				test(t, s, func(pay, refund Pay) Shop {
-					b, err := Connect(s.store, s.nodes.URLs(), pay, refund)
+					b, err := Connect(s.store, s.nodes.URLs(), "", pay, refund)
 					require.NoError(t, err)
 					t.Cleanup(func() { assert.NoError(t, b.Close(context.Background())) })
 					b.RetryDelay = time.Millisecond

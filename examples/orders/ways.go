@@ -21,8 +21,9 @@ type Backends struct {
 	RetryDelay  time.Duration // of Redsynced; zero is redsync's own
 }
 
-// Connect returns backends of a database and nodes. The caller ends them with Close.
-func Connect(store *Store, nodes []string, pay, refund Pay) (*Backends, error) {
+// Connect returns backends of a database and nodes. prefix is before each key of lockpipe. The
+// caller ends them with Close.
+func Connect(store *Store, nodes []string, prefix string, pay, refund Pay) (*Backends, error) {
 	b := &Backends{Store: store, Pay: pay, Refund: refund}
 	for _, url := range nodes {
 		options, err := redis.ParseURL(url)
@@ -35,6 +36,7 @@ func Connect(store *Store, nodes []string, pay, refund Pay) (*Backends, error) {
 	var err error
 	b.Locks, err = lockpipe.New(lockpipe.Config{
 		Nodes:  nodes,
+		Prefix: prefix,
 		TTL:    leaseTTL,
 		Logger: slog.New(slog.DiscardHandler),
 	})

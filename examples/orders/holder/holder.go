@@ -28,7 +28,8 @@ type Job struct {
 	Way            string // the name of one of orders.Ways
 	Driver, Source string // of the database: see database.Server
 	Nodes          []string
-	Order          int // its number
+	Prefix         string // of the keys of lockpipe
+	Order          int    // its number
 }
 
 // Holder is another process that has an order in its payment. One goroutine at a time may call its

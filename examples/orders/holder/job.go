@@ -62,7 +62,7 @@ func hold(ctx context.Context, text string, in io.Reader, out io.Writer) error {
 		store = orders.NewPostgres(db)
 	}
 	free := func(context.Context, orders.Order) error { return nil }
-	b, err := orders.Connect(store, j.Nodes, pay, free)
+	b, err := orders.Connect(store, j.Nodes, j.Prefix, pay, free)
 	if err != nil {
 		return err
 	}

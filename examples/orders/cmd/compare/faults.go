@@ -80,7 +80,7 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	if err := f.store.Create(ctx, 2, 1); err != nil {
 		return o, err
 	}
-	b, err := orders.Connect(f.store, f.nodes.URLs(), payment(0), payment(0))
+	b, err := orders.Connect(f.store, f.nodes.URLs(), "", payment(0), payment(0))
 	if err != nil {
 		return o, err
 	}

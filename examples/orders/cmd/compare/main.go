@@ -107,7 +107,7 @@ func (s *settings) measure(ctx context.Context, kind *database.Kind, server *dat
 	nodes *lockpipetest.Nodes, pay time.Duration,
 ) (rows table, err error) {
 	store := open(server)
-	b, err := orders.Connect(store, nodes.URLs(), payment(pay), payment(pay))
+	b, err := orders.Connect(store, nodes.URLs(), "", payment(pay), payment(pay))
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ const holderPause = 10 * time.Second
 
 var errHolderRuns = errors.New("a holder is paused already: wait until it has continued")
 
-// setLoad changes the load of both shops.
+// setLoad changes the load of the shops.
 func (b *lab) setLoad(l load) error {
 	if err := l.check(); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (b *lab) hold(i int) {
 func (b *lab) holdPaused(i int) string {
 	s := b.shops[i]
 	h, err := holder.Start(b.ctx, holder.Job{
-		Way: s.way, Driver: s.driver, Source: s.source, Nodes: b.nodes.URLs(),
+		Way: s.way, Driver: s.driver, Source: s.source, Nodes: b.nodes.URLs(), Prefix: s.prefix,
 		Order: int(s.orders.Add(1)),
 	})
 	if err != nil {

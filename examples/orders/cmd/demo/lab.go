@@ -20,7 +20,7 @@ const (
 	closeTimeout = 5 * time.Second
 )
 
-// lab has the servers and both shops.
+// lab has the servers and the shops.
 type lab struct {
 	server *database.Server
 	nodes  *lockpipetest.Nodes
@@ -59,6 +59,7 @@ func startLab(l load) (started *lab, err error) {
 	}{
 		{"row locks", "rowlocks", nil},
 		{"lockpipe", "lockpipe", b.nodes.URLs()},
+		{"lockpipe, combined", "combined", b.nodes.URLs()},
 	} {
 		s, err := openShop(b.ctx, side.way, side.schema, b.server, side.nodes, b.loads.pay)
 		if err != nil {

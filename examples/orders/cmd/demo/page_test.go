@@ -21,6 +21,12 @@ func example(atMs int64) sample {
 				Others: figures{PerS: 567, P50: 6.25, P99: 41, Any: true},
 				count:  count{Sold: 12300},
 			},
+			{
+				Way: "lockpipe, combined", InUse: 1,
+				OnSale: figures{PerS: 640, P50: 12, P99: 25, Any: true},
+				Others: figures{PerS: 550, P50: 7, P99: 18, Any: true},
+				count:  count{Sold: 98765},
+			},
 		},
 		Masters: []masterSample{
 			{State: "up"},
@@ -43,13 +49,13 @@ func TestPage_ShowsSamplesAndSendsActions(t *testing.T) {
 		return b.run("[...document.querySelectorAll('#figures tr')][" + string(rune('0'+n)) +
 			"].innerText.replaceAll('\\u00a0', ' ').split('\\t')")
 	}
-	require.Equal(t, []any{"Connections in use, of 10", "10", "0.3"}, row(0))
-	require.Equal(t, []any{"Orders/s, on sale", "12", "0"}, row(1))
-	require.Equal(t, []any{"Wait, on sale: p50 · p99", "900 ms · 3.0 s", "–"}, row(3))
-	require.Equal(t, []any{"Wait, others: p50 · p99", "–", "6.3 ms · 41 ms"}, row(4))
-	require.Equal(t, []any{"Sold on sale, since the start", "12,345", "12,300"}, row(6))
-	require.Equal(t, []any{"Oversold, since the start", "2", "0"}, row(7))
-	require.Equal(t, []any{"Paused holder", "is paused, and holds the product", "none"}, row(8))
+	require.Equal(t, []any{"Connections in use, of 10", "10", "0.3", "1.0"}, row(0))
+	require.Equal(t, []any{"Orders/s, on sale", "12", "0", "640"}, row(1))
+	require.Equal(t, []any{"Wait, on sale: p50 · p99", "900 ms · 3.0 s", "–", "12 ms · 25 ms"}, row(3))
+	require.Equal(t, []any{"Wait, others: p50 · p99", "–", "6.3 ms · 41 ms", "7.0 ms · 18 ms"}, row(4))
+	require.Equal(t, []any{"Sold on sale, since the start", "12,345", "12,300", "98,765"}, row(6))
+	require.Equal(t, []any{"Oversold, since the start", "2", "0", "0"}, row(7))
+	require.Equal(t, []any{"Paused holder", "is paused, and holds the product", "none", "none"}, row(8))
 	require.Equal(t, []any{
 		"master 1: up", "master 2: killed; lockpipe: down", "master 3: frozen; lockpipe: up",
 		"master 4: quarantined, 4\u00a0s", "master 5: up",

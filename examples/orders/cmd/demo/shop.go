@@ -17,7 +17,7 @@ const (
 	pool = 10 // connections of each shop to its database
 	// patience is when a customer leaves.
 	patience = 3 * time.Second
-	// pause is between two orders of a caller. It leaves room on the machine, which both shops
+	// pause is between two orders of a caller. It leaves room on the machine, which the shops
 	// share with the servers.
 	pause = 50 * time.Millisecond
 )
@@ -25,6 +25,7 @@ const (
 // shop sells in one way, in tables of its own.
 type shop struct {
 	way    string
+	prefix string // of the keys of its locks
 	driver string
 	source string // of database/sql, with the schema of this shop
 
@@ -39,7 +40,7 @@ type shop struct {
 }
 
 // openShop makes the tables of a shop on a database that runs. A way with locks outside of the
-// database has nodes. The caller ends it with close.
+// database has nodes; the schema is before its keys. The caller ends it with close.
 func openShop(ctx context.Context, way, schema string, server *database.Server, nodes []string,
 	pay orders.Pay,
 ) (s *shop, err error) {
@@ -47,7 +48,8 @@ func openShop(ctx context.Context, way, schema string, server *database.Server, 
 		return nil, err
 	}
 	s = &shop{
-		way: way, driver: server.Driver, source: server.Source + " search_path=" + schema,
+		way: way, prefix: "shop:" + schema + ":",
+		driver: server.Driver, source: server.Source + " search_path=" + schema,
 		soldOut: make(chan struct{}, 1),
 	}
 	defer func() {
@@ -69,7 +71,7 @@ func openShop(ctx context.Context, way, schema string, server *database.Server, 
 		return nil, err
 	}
 	if s.backends = (&orders.Backends{Store: store, Pay: pay, Refund: pay}); len(nodes) > 0 {
-		s.backends, err = orders.Connect(store, nodes, pay, pay)
+		s.backends, err = orders.Connect(store, nodes, s.prefix, pay, pay)
 	}
 	return s, err
 }

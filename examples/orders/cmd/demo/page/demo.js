@@ -64,7 +64,7 @@ function build() {
     row.line = tr;
     row.head = make(tr, "th");
     row.head.scope = "row";
-    row.cells = [make(tr, "td"), make(tr, "td")];
+    row.cells = [0, 1, 2].map(() => make(tr, "td"));
   }
   for (const chart of charts) {
     const figure = make(byId("charts"), "figure");
@@ -73,7 +73,7 @@ function build() {
     chart.svg = makeSVG(plot, "svg", { viewBox: "0 0 1000 130", preserveAspectRatio: "none", role: "img" });
     chart.ticks = makeSVG(chart.svg, "g", {});
     chart.marks = makeSVG(chart.svg, "g", {});
-    chart.paths = [0, 1].map((i) => makeSVG(chart.svg, "path", { class: "line" + i }));
+    chart.paths = [0, 1, 2].map((i) => makeSVG(chart.svg, "path", { class: "line" + i }));
     chart.plot = plot;
   }
   for (let number = 1; number <= 5; number++) buildMaster(number);
