@@ -10,8 +10,9 @@ import (
 
 // Look is what the nodes said of keys to a call that wants some of them.
 type Look struct {
-	// Free are the keys that a quorum of each set does not have, in a random order. Held are other
-	// keys that a node has. Of Unknown too few nodes have answered.
+	// Free are the keys that so many nodes do not have that a quorum may grant them, in a random
+	// order. Held are the keys that so many nodes have that no quorum can. Of Unknown too few nodes
+	// have answered.
 	Free, Held, Unknown []string
 	// Nodes are the addresses of the nodes that have one of the held keys.
 	Nodes []string
@@ -19,10 +20,10 @@ type Look struct {
 	At map[string]int
 }
 
-// Look asks the nodes which of these keys are free, as Peek does. It waits for a quorum of nodes,
-// and no longer. It is a hint: only an attempt says whether a key can be had.
+// Look asks the nodes which of these keys are free, as Peek does. It waits for no more nodes than
+// that takes. It is a hint: only an attempt says whether a key can be had.
 func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
-	asked, err := m.ask(ctx, keys, (*Answers).areQuorum)
+	asked, err := m.ask(ctx, keys, (*Answers).areClear)
 	if err != nil {
 		return l, err
 	}
@@ -30,12 +31,11 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	having := make([]quorum.Nodes, len(asked))
 	for _, key := range keys {
 		i := slices.IndexFunc(asked, func(a Answers) bool { return a.Has(key) })
-		a := &asked[i]
-		system, answered, has := a.system(key), a.answered(), a.having(key)
-		switch has &= system.Nodes(); {
-		case system.IsQuorum(answered &^ has):
+		free, held, has := asked[i].of(key)
+		switch {
+		case free:
 			l.Free = append(l.Free, key)
-		case has == 0 || !system.IsQuorum(answered):
+		case !held:
 			l.Unknown = append(l.Unknown, key)
 		default:
 			l.Held = append(l.Held, key)
@@ -56,37 +56,29 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	return l, nil
 }
 
-// system returns the quorum system of a key in its first group.
-func (a *Answers) system(key string) quorum.System {
+// of returns whether a quorum of each set does not have the key, whether so many nodes have it that
+// there is no such quorum, and these nodes. Both are false if too few nodes have answered.
+func (a *Answers) of(key string) (free, held bool, has quorum.Nodes) {
 	at := a.mux.first(key)
-	return quorum.NewSystem(a.mux.layout.Muxes[at.Mux].Systems[at.System]...)
-}
-
-// answered returns the nodes that have answered.
-func (a *Answers) answered() (nodes quorum.Nodes) {
+	system := quorum.NewSystem(a.mux.layout.Muxes[at.Mux].Systems[at.System]...)
+	missing := quorum.Nodes(0)
 	for i := range a.nodes {
-		if a.nodes[i].Err == nil {
-			nodes |= quorum.Node(i)
+		switch n := &a.nodes[i]; {
+		case n.Err != nil:
+		case n.Answers[a.at[key]].Missing():
+			missing |= quorum.Node(i)
+		default:
+			has |= quorum.Node(i)
 		}
 	}
-	return nodes
+	has &= system.Nodes()
+	return system.IsQuorum(missing), !system.IsQuorum(system.Nodes() &^ has), has
 }
 
-// having returns the nodes that have the key.
-func (a *Answers) having(key string) (nodes quorum.Nodes) {
-	for i := range a.nodes {
-		if n := &a.nodes[i]; n.Err == nil && !n.Answers[a.at[key]].Missing() {
-			nodes |= quorum.Node(i)
-		}
-	}
-	return nodes
-}
-
-// areQuorum reports whether a quorum has answered, of the nodes of each key.
-func (a *Answers) areQuorum() bool {
-	answered := a.answered()
+// areClear reports whether the answers say of each key whether it is free.
+func (a *Answers) areClear() bool {
 	for key := range a.at {
-		if system := a.system(key); !system.IsQuorum(answered) {
+		if free, held, _ := a.of(key); !free && !held {
 			return false
 		}
 	}
