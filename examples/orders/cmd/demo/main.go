@@ -1,4 +1,4 @@
-// Command demo shows a page where row locks, lockpipe and combined orders serve the same flash sale,
+// Command demo shows a page where row locks, lockpipe and combined orders serve one flash sale,
 // side by side and live, while you change the load and break things. It starts a PostgreSQL in a
 // temporary directory and five masters, listens on 127.0.0.1 only, and leaves nothing when it ends.
 package main
