@@ -160,3 +160,32 @@ func TestReady_OfAClosedClient(t *testing.T) {
 		require.ErrorIs(t, c.Ready(t.Context()), lockpipe.ErrClosed)
 	})
 }
+
+// The goal: a caller that asks Ready first fails at once while no quorum can vote, and waits for a
+// holder otherwise.
+func TestReady_BeforeAcquireFailsFast(t *testing.T) {
+	acquire := func(ctx context.Context, c *lockpipe.Client) (*lockpipe.Lease, error) {
+		now, over := context.WithCancel(ctx)
+		over()
+		if err := c.Ready(now); err != nil {
+			return nil, err
+		}
+		return c.Acquire(ctx, "k")
+	}
+	inOutage(t, 3, func(t *testing.T, k *cable, c *lockpipe.Client) {
+		began := time.Now()
+		_, err := acquire(t.Context(), c)
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.Zero(t, time.Since(began))
+		k.reconnected(t, c)
+		l := try(t, c, "k")
+		ended := later(func() outcome {
+			l, err := acquire(t.Context(), c)
+			return outcome{l, err, time.Now()}
+		})
+		time.Sleep(time.Second)
+		waits(t, ended)
+		release(t, l)
+		release(t, granted(t, ended))
+	})
+}
