@@ -216,3 +216,41 @@ func TestMoving_PeekNeedsTheGroupsOfItsKeysAlone(t *testing.T) {
 		})
 	}
 }
+
+// The goal: in the second step of a move a client of both layouts waits where a client of the new
+// one alone has the key: it is woken by the release, however long its delay is. Peek says that the
+// key is held.
+func TestMoving_AWaitingCallIsWokenByTheNextLayout(t *testing.T) {
+	t.Parallel()
+	for name, layouts := range map[string][2][]int{
+		"all replaced": {{0, 1, 2}, {3, 4, 5}},
+		"two replaced": {{0, 1, 2}, {0, 3, 4}},
+		"one replaced": {{0, 1, 2}, {0, 1, 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			nodes := servertest.Start(t, 6)
+			clients := layoutsOf(t, nodes, layouts[0], layouts[1])
+			both, next := clients[1], clients[2]
+			for i := range 10 {
+				key := fmt.Sprint("k", i)
+				l := take(t, next, key)
+				held, err := both.Peek(t.Context(), []string{key})
+				require.NoError(t, err)
+				require.True(t, held[0].Held, "nobody else can have it")
+				ended := later(func() outcome {
+					ctx, cancel := context.WithTimeout(t.Context(), patient)
+					defer cancel()
+					l, err := both.Acquire(ctx, key,
+						lockpipe.WithRetryDelay(time.Minute, time.Minute))
+					return outcome{l, err, time.Now()}
+				})
+				time.Sleep(20 * time.Millisecond) // it waits by now, mostly
+				release(t, l)
+				o := <-ended
+				require.NoError(t, o.err, "it is not woken")
+				release(t, o.lease)
+			}
+		})
+	}
+}

@@ -2,7 +2,6 @@ package lockpipe
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
@@ -17,7 +16,8 @@ import (
 type KeyStatus struct {
 	// Key is without the prefix.
 	Key string
-	// Held: a quorum of nodes has the key for the same holder.
+	// Held: a quorum of nodes has the key for the same holder; while the fleet moves, of either
+	// layout.
 	Held bool
 	// Owner is Config.Owner of the Client that holds the key, which may be this one. It is empty if
 	// the key is not held, if its holder has no owner, and if a program without owners holds it.
@@ -69,8 +69,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	}
 	all := make([]KeyStatus, len(keys))
 	for i, key := range keys {
-		about := slices.IndexFunc(asked, func(a parts.Answers) bool { return a.Has(key) })
-		h := asked[about].Count(key)
+		h := parts.Count(asked, key)
 		all[i] = KeyStatus{
 			Key: key, Held: h.Held, Owner: ids.OwnerOf(h.Token), Left: h.Left, Nodes: h.Nodes,
 		}

@@ -58,11 +58,11 @@ func (a *Attempt) phaseTimeout() time.Duration {
 // choice depends on the key and the nodes' addresses. So all contenders choose the same node,
 // whatever the order of their configuration.
 //
-// system is that of the claims, by its index in Config.Systems. The arbiter is a node of its first
-// set. So a contender that needs no other set chooses the same node.
-func (m *Mux) Arbiter(system uint8, key string, skip int) int {
+// system is that of the claims, by its index in Config.Systems, and set is one of its sets, by its
+// index. So contenders that share a set choose the same node, whatever other set they need.
+func (m *Mux) Arbiter(system uint8, set int, key string, skip int) int {
 	var up []int
-	for s := m.systems[system].Sets()[0]; s != 0; s &= s - 1 {
+	for s := m.systems[system].Sets()[set]; s != 0; s &= s - 1 {
 		if i := s.Lowest(); m.nodes[i].Link.State() == NodeUp {
 			up = append(up, i)
 		}

@@ -318,14 +318,14 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
-		arbiter := m.Arbiter(0, key, 0)
-		require.Equal(t, arbiter, 4-turned.Arbiter(0, key, 0))
+		arbiter := m.Arbiter(0, 0, key, 0)
+		require.Equal(t, arbiter, 4-turned.Arbiter(0, 0, key, 0))
 		chosen[arbiter]++
-		next := m.Arbiter(0, key, 1)
+		next := m.Arbiter(0, 0, key, 1)
 		require.NotEqual(t, arbiter, next)
-		require.Equal(t, arbiter, m.Arbiter(0, key, 5))
+		require.Equal(t, arbiter, m.Arbiter(0, 0, key, 5))
 		m.nodes[arbiter].Link.SetState(NodeDown, errBroken)
-		require.Equal(t, next, m.Arbiter(0, key, 0))
+		require.Equal(t, next, m.Arbiter(0, 0, key, 0))
 		m.nodes[arbiter].Link.SetState(NodeUp, nil)
 	}
 	require.Len(t, chosen, 5)
@@ -335,7 +335,7 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	for _, n := range m.nodes {
 		n.Link.SetState(NodeDown, errBroken)
 	}
-	require.Equal(t, -1, m.Arbiter(0, "k", 0))
+	require.Equal(t, -1, m.Arbiter(0, 0, "k", 0))
 	for _, n := range m.nodes {
 		n.Link.SetState(NodeUp, nil)
 	}

@@ -208,3 +208,14 @@ type WatchState = watch.State
 // takes the index of a node in the configuration. wake must not block and must not call methods of
 // the Mux that wait: see watch.New. Close ends the watch.
 func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches, key, wake) }
+
+// Has reports whether one of these nodes has this address.
+func (m *Mux) Has(nodes quorum.Nodes, name string) bool {
+	i := slices.IndexFunc(m.nodes, func(n *node.Node) bool { return n.Link.Name() == name })
+	return i >= 0 && nodes.Has(i)
+}
+
+// WatchBoth is Watch on the nodes of m, and behind them those of other.
+func (m *Mux) WatchBoth(other *Mux, key string, wake func()) *Watch {
+	return watch.New(slices.Concat(m.watches, other.watches), key, wake)
+}

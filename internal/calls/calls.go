@@ -18,8 +18,7 @@ import (
 
 // Calls are the waiting calls of one client. All methods are safe for concurrent use.
 type Calls struct {
-	locker     *locker.Locker                        // set once
-	arbiter    func(key string, skip int) (node int) // of waiting.Policy; set once
+	locker     *locker.Locker // set once
 	pools      pools
 	contention waiting.Contention
 	run        *callbacks.Pool // calls of AcquireAsync, and their functions
@@ -28,7 +27,7 @@ type Calls struct {
 
 // New returns no calls yet. run has the goroutines of AcquireAsync.
 func New(k *locker.Locker, run *callbacks.Pool) *Calls {
-	return &Calls{locker: k, arbiter: k.Mux.Arbiter, run: run}
+	return &Calls{locker: k, run: run}
 }
 
 // Waiting returns how many calls queue in the process for their keys.

@@ -35,7 +35,7 @@ func meets(t *testing.T, c, rival *Calls, nodes *lockpipetest.Nodes) bool {
 		got <- l.Release(t.Context())
 	}
 	require.Nil(t, c.AcquireAsync(t.Context(), []string{"x"}, options(), done))
-	arbiter := c.arbiter("x", 0)
+	arbiter := c.locker.Mux.Arbiter("x", 0, 0)
 	for start := time.Now(); time.Since(start) < 20*time.Second; {
 		info, err := nodes.Do(arbiter, "INFO", "stats")
 		require.NoError(t, err)

@@ -54,7 +54,7 @@ func TestFence_AStaleAnswerIsNoLostRace(t *testing.T) {
 	before.Retry()
 	before.Arbiter, s.policy.Arbiter = nil, nil // functions can't be compared
 	require.Equal(t, before, s.policy)
-	s.policy.Arbiter = c.arbiter
+	s.policy.Arbiter = s.arbiter
 
 	require.Zero(t, s.next())
 	require.True(t, s.pending.askedAll)

@@ -12,7 +12,7 @@ import (
 )
 
 // maxFutile is how many tries in a row may follow changes of the keys and fail. After that the call
-// waits for its delay.
+// waits for its delay, as if no node reported changes.
 const maxFutile = 6
 
 // pools has the calls of AcquireAny that are under way, by their keys.
@@ -135,7 +135,7 @@ func (p *pool) untilFree(count int, futile *int, mux *parts.Mux) (left time.Dura
 	case held:
 		*futile = 0 // the next change is a new one
 	case *futile > maxFutile:
-		return noTimer, pushes
+		return noTimer, false
 	}
 	if len(p.free) >= count {
 		left = 0
@@ -160,7 +160,7 @@ func (p *pool) watch(mux *parts.Mux) {
 		}
 		node, has := p.heldAt[key]
 		if !has {
-			node = mux.Arbiter(key, 0)
+			node = mux.Arbiter(key, 0, 0)
 		}
 		if node >= 0 {
 			p.watched[i] = true

@@ -37,6 +37,7 @@ type waitingCall struct {
 	policy     waiting.Policy
 	watch      *multiplex.Watch
 	watchedKey string            // the key of watch
+	side       int               // of the key that another process holds: see parts.Mux.Side
 	failed     bool              // an attempt failed, not only for its fence
 	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
 	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
@@ -56,9 +57,14 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Optio
 ) *waitingCall {
 	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
-	s.policy.MaxDelay, s.policy.Arbiter = o.MaxDelay, c.arbiter
+	s.policy.MaxDelay, s.policy.Arbiter = o.MaxDelay, s.arbiter
 	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
 	return s
+}
+
+// arbiter is waiting.Policy.Arbiter. It chooses a node on the side where the call was refused.
+func (s *waitingCall) arbiter(key string, skip int) int {
+	return s.calls.locker.Mux.Arbiter(key, s.side, skip)
 }
 
 // enter puts the call into the queue, or reports that too many calls wait.
@@ -304,6 +310,7 @@ func (s *waitingCall) recordFailure(f *locker.Failure, askedAll bool) {
 	why := waiting.Failure{AskedAll: askedAll}
 	if f.IsHeld() && len(f.Votes.Keys) > 0 {
 		why.Key, why.Refusals = f.Votes.Keys[0], len(f.Votes.Nodes)
+		s.side = s.calls.locker.Mux.Side(why.Key, f.Votes.Nodes)
 	}
 	s.policy.Failed(s.facts(), why, s.opts.RetryDelay())
 }

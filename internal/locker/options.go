@@ -17,7 +17,7 @@ type Options struct {
 	MaxHold            time.Duration // 0: no automatic extension
 	MaxAttempts        int           // of a call that waits; 0: no limit
 	MinDelay, MaxDelay time.Duration // between two attempts of a call that waits
-	Count              int           // how many keys AcquireAny takes
+	Count              int           // how many keys AcquireAny takes; 0: another call
 	Fencing            bool
 	HasFunction        bool // the call runs a function while it holds the lease
 }

@@ -22,6 +22,9 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 	for {
 		a := k.Acquire(keys, o, &retry, k.hasWaiters(keys, o), len(keys))
 		l, f := k.Finish(ctx, &a, o, a.Wait(ctx))
+		if o.Count > 0 && f.IsHeld() {
+			k.cleanUp(ctx, &a, len(keys)) // the next look must not see what it left
+		}
 		if f == nil || !o.Fencing {
 			return l, f
 		}

@@ -16,7 +16,7 @@ type Look struct {
 	Free, Held, Unknown []string
 	// Nodes are the addresses of the nodes that have one of the held keys.
 	Nodes []string
-	// At is a node that has a held key, for Watch.Subscribe: the arbiter, or the first one.
+	// At is the first node that has a held key, as a node of Watch.
 	At map[string]int
 }
 
@@ -30,21 +30,29 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	l.At = make(map[string]int)
 	having := make([]quorum.Nodes, len(asked))
 	for _, key := range keys {
-		i := slices.IndexFunc(asked, func(a Answers) bool { return a.Has(key) })
-		free, held, has := asked[i].of(key)
+		free, held := true, false
+		for i := range asked {
+			if !asked[i].Has(key) {
+				continue
+			}
+			freeHere, heldHere, has := asked[i].of(key)
+			if free = free && freeHere; heldHere && !held {
+				held = true
+				sides := m.sides(key)
+				on := slices.IndexFunc(sides, func(s side) bool {
+					return s.at.Mux == asked[i].group
+				})
+				l.At[key] = sides[on].nodes + has.Lowest()
+				having[i] |= has
+			}
+		}
 		switch {
+		case held:
+			l.Held = append(l.Held, key)
 		case free:
 			l.Free = append(l.Free, key)
-		case !held:
-			l.Unknown = append(l.Unknown, key)
 		default:
-			l.Held = append(l.Held, key)
-			at := m.Arbiter(key, 0)
-			if at < 0 || !has.Has(at) {
-				at = has.Lowest()
-			}
-			l.At[key] = at
-			having[i] |= has
+			l.Unknown = append(l.Unknown, key)
 		}
 	}
 	rand.Shuffle(len(l.Free), func(i, j int) { l.Free[i], l.Free[j] = l.Free[j], l.Free[i] })
@@ -59,8 +67,7 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 // of returns whether a quorum of each set does not have the key, whether so many nodes have it that
 // there is no such quorum, and these nodes. Both are false if too few nodes have answered.
 func (a *Answers) of(key string) (free, held bool, has quorum.Nodes) {
-	at := a.mux.first(key)
-	system := quorum.NewSystem(a.mux.layout.Muxes[at.Mux].Systems[at.System]...)
+	system := quorum.NewSystem(a.setsOf(key)...)
 	missing := quorum.Nodes(0)
 	for i := range a.nodes {
 		switch n := &a.nodes[i]; {

@@ -122,7 +122,7 @@ func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, key string, arbiter
 		return c.at.mux.AcquireViaArbiter(&c.first, ttl, arbiter)
 	}
 	s := &several{claim: c, kind: acquiring, parts: c.parts()}
-	group := m.first(key).Mux // of which the arbiter is a node
+	group, arbiter := m.groupOfNode(key, arbiter)
 	judge := slices.IndexFunc(s.parts, func(p one) bool { return p.group == group && p.has(key) })
 	s.parts[0], s.parts[judge] = s.parts[judge], s.parts[0]
 	first := &s.parts[0]
@@ -197,17 +197,66 @@ func (e *Extensions) Send() {
 	}
 }
 
-// Watch returns a watch of one key, given without the prefix, in the first of its groups: see
-// multiplex.Mux.Watch.
+// Watch returns a watch of one key, given without the prefix: see multiplex.Mux.Watch. Its nodes
+// are those of the key's first group, and behind them those of the second, if it has two.
 func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
-	return m.muxes[m.first(key).Mux].Watch(m.prefix+key, wake)
+	at := m.layout.Places(key)
+	if len(at) > 1 {
+		return m.muxes[at[0].Mux].WatchBoth(m.muxes[at[1].Mux], m.prefix+key, wake)
+	}
+	return m.muxes[at[0].Mux].Watch(m.prefix+key, wake)
 }
 
-// Arbiter chooses the node that contenders for a key, given without the prefix, ask first: see
-// multiplex.Mux.Arbiter. The number is that of a node of the key's first group.
-func (m *Mux) Arbiter(key string, skip int) int {
-	at := m.first(key)
-	return m.muxes[at.Mux].Arbiter(uint8(at.System), m.prefix+key, skip)
+// side is one of the sets of nodes in which a key needs a quorum: of one group, or of two.
+type side struct {
+	at    layout.Place
+	set   int // of the place's system
+	nodes int // how many nodes of Watch are before those of the group
+}
+
+// sides returns the sides of a key: one, or two while the fleet moves.
+func (m *Mux) sides(key string) (all []side) {
+	nodes := 0
+	for _, at := range m.layout.Places(key) {
+		for set := range quorum.Distinct(m.layout.Muxes[at.Mux].Systems[at.System]) {
+			all = append(all, side{at, set, nodes})
+		}
+		nodes += len(m.layout.Muxes[at.Mux].Nodes)
+	}
+	return all
+}
+
+// Side returns the side of a key on which these nodes refused it, by their addresses: where
+// contenders for it meet. It is the first one, unless all of them are on the other.
+func (m *Mux) Side(key string, refused []string) int {
+	for i, s := range m.sides(key)[1:] {
+		mux, others := m.muxes[s.at.Mux], m.layout.Muxes[s.at.Mux].Systems[s.at.System][s.set]
+		if !slices.ContainsFunc(refused, func(name string) bool { return !mux.Has(others, name) }) {
+			return i + 1
+		}
+	}
+	return 0
+}
+
+// Arbiter chooses the node that contenders for a key, given without the prefix, ask first on one of
+// its sides, or on its last one: see multiplex.Mux.Arbiter. The number is that of a node of Watch.
+func (m *Mux) Arbiter(key string, on, skip int) int {
+	sides := m.sides(key)
+	at := sides[min(on, len(sides)-1)]
+	node := m.muxes[at.at.Mux].Arbiter(uint8(at.at.System), at.set, m.prefix+key, skip)
+	if node < 0 {
+		return node
+	}
+	return at.nodes + node
+}
+
+// groupOfNode returns the group of a node of Watch, and the node's number there.
+func (m *Mux) groupOfNode(key string, node int) (group, number int) {
+	at := m.layout.Places(key)
+	if first := len(m.layout.Muxes[at[0].Mux].Nodes); node >= first && len(at) > 1 {
+		return at[1].Mux, node - first
+	}
+	return at[0].Mux, node
 }
 
 // QuorumReachable reports whether the group can reach a quorum: see

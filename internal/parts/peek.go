@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -17,8 +18,8 @@ type Answers struct {
 	group int
 }
 
-// Peek asks the nodes who has these keys, given without the prefix, each those of its first group:
-// see multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers.
+// Peek asks the nodes who has these keys, given without the prefix, each those of its groups: see
+// multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers, or in two.
 func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
 	return m.ask(ctx, keys, func(*Answers) bool { return false })
 }
@@ -29,12 +30,14 @@ func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool
 ) {
 	all, names := make([]Answers, len(m.muxes)), make([][]string, len(m.muxes))
 	for _, key := range keys {
-		group := m.first(key).Mux
-		if all[group].at == nil {
-			all[group] = Answers{at: make(map[string]int), mux: m, group: group}
+		for _, place := range m.layout.Places(key) {
+			group := place.Mux
+			if all[group].at == nil {
+				all[group] = Answers{at: make(map[string]int), mux: m, group: group}
+			}
+			all[group].at[key] = len(names[group])
+			names[group] = append(names[group], m.prefix+key)
 		}
-		all[group].at[key] = len(names[group])
-		names[group] = append(names[group], m.prefix+key)
 	}
 	err = m.each(func(i int, mux *multiplex.Mux) (err error) {
 		if len(names[i]) > 0 {
@@ -54,13 +57,19 @@ func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool
 
 // Sets returns the nodes of each set in which a quorum has to answer: those of the keys.
 func (a *Answers) Sets() [][]holders.Node {
-	of := a.mux.layout.Muxes[a.group]
 	var sets []quorum.Nodes
 	for key := range a.at {
-		sets = append(sets, of.Systems[a.mux.first(key).System]...)
+		sets = append(sets, a.setsOf(key)...)
 	}
 	slices.Sort(sets)
 	return subsets(slices.Compact(sets), a.nodes)
+}
+
+// setsOf returns the sets of nodes in which the key needs a quorum.
+func (a *Answers) setsOf(key string) []quorum.Nodes {
+	places := a.mux.layout.Places(key)
+	i := slices.IndexFunc(places, func(at layout.Place) bool { return at.Mux == a.group })
+	return a.mux.layout.Muxes[a.group].Systems[places[i].System]
 }
 
 // Has reports whether the answers are about a key.
@@ -69,22 +78,26 @@ func (a *Answers) Has(key string) bool {
 	return has
 }
 
-// Count returns what the nodes say of a key that the answers are about: see holders.Count. It is
-// held if it is in each set in which it needs a quorum.
-func (a *Answers) Count(key string) holders.Holding {
-	i := a.at[key]
-	place := a.mux.first(key)
-	system := a.mux.layout.Muxes[place.Mux].Systems[place.System]
-	least := holders.Holding{Nodes: holders.Count(a.nodes, i, len(a.nodes)).Nodes}
-	for s, nodes := range subsets(system, a.nodes) {
-		h := holders.Count(nodes, i, quorum.Need(len(nodes)))
-		if !h.Held || s > 0 && h.Token != least.Token {
-			return holders.Holding{Nodes: least.Nodes}
+// Count returns what the nodes say of a key: see holders.Count. It is held if it is held in any set
+// of those in which it needs a quorum: nobody else gets it then. If one holder has it in several,
+// Left is until the first of them is over.
+func Count(asked []Answers, key string) (sum holders.Holding) {
+	for _, a := range asked {
+		if !a.Has(key) {
+			continue
 		}
-		if s == 0 || h.Left < least.Left {
-			least.Left = h.Left
+		i := a.at[key]
+		sum.Nodes = max(sum.Nodes, holders.Count(a.nodes, i, len(a.nodes)).Nodes)
+		for _, nodes := range subsets(a.setsOf(key), a.nodes) {
+			h := holders.Count(nodes, i, quorum.Need(len(nodes)))
+			switch {
+			case !h.Held:
+			case !sum.Held:
+				sum.Held, sum.Token, sum.Left = true, h.Token, h.Left
+			case h.Token == sum.Token:
+				sum.Left = min(sum.Left, h.Left)
+			}
 		}
-		least.Held, least.Token = true, h.Token
 	}
-	return least
+	return sum
 }
