@@ -20,7 +20,7 @@ const foreign = "another client"
 // takeKey calls TryAcquireAny until it takes the wanted key, and leaves the others free.
 func takeKey(t *testing.T, c *lockpipe.Client, keys []string, want string) *lockpipe.Lease {
 	t.Helper()
-	for range 100 {
+	for range 1000 {
 		l, err := c.TryAcquireAny(t.Context(), keys)
 		require.NoError(t, err)
 		if l.Key() == want {
