@@ -53,6 +53,7 @@ func TestRelease_OfManySaysWhichWereGone(t *testing.T) {
 		require.ErrorContains(t, err, `"b"`)
 		require.NotContains(t, err.Error(), `"a"`)
 		err = c.Do(t.Context(), "x", func(context.Context) error {
+			synctest.Wait() // all nodes have it
 			v.del(0, "x")
 			v.del(1, "x")
 			return nil

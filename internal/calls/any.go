@@ -45,6 +45,7 @@ func (c *Calls) waitForAny(ctx context.Context, p *pool, lined bool, o *locker.O
 	try func() (*locker.Lease, *locker.Failure),
 ) (*locker.Lease, *locker.Failure) {
 	reason := locker.HeldInProcess(slices.Clone(p.keys)) // if other calls are before it
+	reachable := c.locker.NodesChanged()                 // before the try, so that none is missed
 	if !lined {
 		l, f := try()
 		switch {
@@ -63,9 +64,10 @@ func (c *Calls) waitForAny(ctx context.Context, p *pool, lined bool, o *locker.O
 	case <-c.locker.Closing():
 	}
 	for futile := 0; ; futile++ {
-		if end := c.awaitKeys(ctx, p, o, reason, &futile); end != nil {
+		if end := c.awaitKeys(ctx, p, o, reason, &futile, reachable); end != nil {
 			return nil, reason.EndedBy(end).AfterWaiting(p.keys, o.Start)
 		}
+		reachable = c.locker.NodesChanged()
 		l, f := try()
 		switch {
 		case f != nil && f.CutShort(ctx): // it says nothing new about the keys
@@ -139,9 +141,9 @@ func (c *Calls) chooseKeys(ctx context.Context, p *pool, count int, outOfDate bo
 }
 
 // awaitKeys waits until enough keys may be free, or until the delay behind the last failure is
-// over. It returns why the call ends before that.
+// over, or a quorum of nodes is reachable again. It returns why the call ends before that.
 func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last *locker.Failure,
-	futile *int,
+	futile *int, reachable <-chan struct{},
 ) (end error) {
 	began, delay, noQuorum := time.Now(), o.RetryDelay(), last.IsNoQuorum()
 	if noQuorum {
@@ -153,7 +155,6 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		if end = c.locker.EndReason(ctx); end != nil {
 			return end
 		}
-		reachable := c.locker.NodesChanged()
 		_, lacks := c.locker.Outage(p.keys)
 		left, pushes := p.untilFree(o.Count, futile, mux)
 		latest := delay - time.Since(began)
@@ -176,6 +177,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		case <-p.wake:
 		case <-timer.C:
 		case <-reachable:
+			return nil
 		case <-ctx.Done():
 		case <-c.locker.Closing():
 		}
