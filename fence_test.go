@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -341,7 +342,9 @@ func TestFence_RisesOnServers(t *testing.T) {
 								t.Errorf("%s: %d is not above the fences before it", k, l.Fence())
 							}
 						}
-						if err := l.Release(context.Background()); err != nil {
+						// A busy machine may lose connections: then it goes on in the background.
+						err = l.Release(context.Background())
+						if err != nil && !errors.Is(err, lockpipe.ErrNoQuorum) {
 							t.Error(err)
 						}
 					}
