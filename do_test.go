@@ -120,3 +120,48 @@ func TestDo_CancelsItsFunctionWhenTheLeaseEnds(t *testing.T) {
 		})
 	})
 }
+
+// The goal: a function that asks for a key that its own caller holds is told so, however deep it is
+// called. Another caller's key is not said to be its own.
+func TestDo_SaysThatAKeyIsItsOwn(t *testing.T) {
+	t.Parallel()
+	const own = "held by this caller's own lease, from which ctx comes"
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		other := v.client(t)
+		nothing := func(context.Context) error { return nil }
+		err := c.Do(t.Context(), "a", func(ctx context.Context) error {
+			return c.Do(ctx, "b", func(ctx context.Context) error {
+				_, err := c.TryAcquire(ctx, "b")
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+				require.ErrorContains(t, err, `"b" is `+own)
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				err = c.Do(short, "a", nothing)
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorContains(t, err, `"a" is `+own)
+
+				_, err = c.TryAcquire(t.Context(), "a")
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+				require.NotContains(t, err.Error(), own)
+				_, err = other.TryAcquire(ctx, "a")
+				require.NotContains(t, err.Error(), own)
+				l := v.acquired(t, other, "x")
+				_, err = c.TryAcquire(ctx, "x")
+				require.NotContains(t, err.Error(), own)
+				return l.Release(ctx)
+			})
+		})
+		require.NoError(t, err)
+		ended := false
+		err = c.Do(t.Context(), "a", func(ctx context.Context) error {
+			err := c.Do(ctx, "a", nothing)
+			require.ErrorContains(t, err, `"a" is `+own, "the lease ran out meanwhile")
+			ended = true
+			return nil
+		}, lockpipe.WithTTL(time.Second))
+		require.ErrorIs(t, err, lockpipe.ErrExpired)
+		require.True(t, ended)
+		v.nothingLeft(t)
+	})
+}

@@ -50,8 +50,7 @@ var (
 
 // HeldError names the keys that were found held, and the nodes that refused. It is ErrHeld.
 type HeldError struct {
-	// Keys are the keys that were found held, one for each node that refused, without the prefix.
-	// Each key is listed once.
+	// Keys are the keys that were found held: one of each node that refused, without the prefix.
 	Keys []string
 	// Nodes are the addresses of the nodes that refused. If ctx ended before the first attempt, it
 	// is the node that has another's token for the key. Nodes is empty if other callers of the same
@@ -65,6 +64,7 @@ type HeldError struct {
 	// which may be this one. It is empty if that is not known, as for all calls that do not wait or
 	// have WithMaxAttempts: a node that refuses does not say who has the key. Peek asks for that.
 	Owner string
+	own   bool // ctx comes from the lease that has the key
 }
 
 // Error names the keys, the owner and the nodes: at most three keys, of long ones the beginning,
@@ -73,19 +73,21 @@ func (e *HeldError) Error() string {
 	const maxKeys, maxNodes = 3, 5
 	text := fmt.Sprintf("%.64q", e.Keys[:min(len(e.Keys), maxKeys)])
 	text = prefix.Text + text[1:len(text)-1]
-	if len(e.Nodes) == 0 {
+	switch {
+	case e.own:
+		return text + " is held by this caller's own lease, from which ctx comes"
+	case len(e.Nodes) == 0:
 		return text + " is held by another caller of this Client"
 	}
 	nodes := strings.Join(e.Nodes[:min(len(e.Nodes), maxNodes)], ", ")
 	if len(e.Nodes) > maxNodes {
 		nodes += ", ..."
 	}
-	owner := ""
+	text += " held by another caller"
 	if e.Owner != "" {
-		owner = " (" + e.Owner + ")"
+		text += " (" + e.Owner + ")"
 	}
-	return fmt.Sprintf("%s held by another caller%s, seen on %s (%s)", text, owner, countNodes(len(e.Nodes)),
-		nodes)
+	return fmt.Sprintf("%s, seen on %s (%s)", text, countNodes(len(e.Nodes)), nodes)
 }
 
 // Is reports whether target is ErrHeld.
@@ -225,8 +227,8 @@ func votesError(o multiplex.Outcome) error {
 func quorumError(o *multiplex.Outcome) *QuorumError {
 	nodes := make([]NodeError, len(o.NoVotes)) // one piece of memory
 	e := &QuorumError{
-		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown,
-		Nodes: make([]*NodeError, len(nodes)), did: o.Did,
+		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown, did: o.Did,
+		Nodes: make([]*NodeError, len(nodes)),
 	}
 	for i, n := range o.NoVotes {
 		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}
@@ -246,14 +248,13 @@ func failureError(f *locker.Failure) error {
 	case f.Votes.Result == 0:
 		return prefix.Errorf("%w", f.End)
 	case f.Votes.Result == multiplex.Won:
-		err = prefix.Errorf("%w: a quorum granted, but %v of the %v had passed", ErrNoQuorum, f.Passed,
-			f.TTL)
+		err = prefix.Errorf("%w: granted when %v of %v had passed", ErrNoQuorum, f.Passed, f.TTL)
 	default:
 		err = votesError(f.Votes)
 	}
-	if f.IsHeld() && f.HasWaited {
+	if f.IsHeld() && (f.HasWaited || f.Own) {
 		if held := (*HeldError)(nil); errors.As(err, &held) { // only here: it takes memory
-			held.RetryAfter, held.Owner = f.RetryAfter, f.Owner
+			held.RetryAfter, held.Owner, held.own = f.RetryAfter, f.Owner, f.Own
 		}
 	}
 	if f.Closing {
@@ -265,11 +266,11 @@ func failureError(f *locker.Failure) error {
 	if !f.HasWaited {
 		return err
 	}
-	more := ""
+	waited := fmt.Sprintf("waited %v for %.64q", f.Waited.Round(time.Millisecond), f.Key)
 	if f.MoreKeys > 0 {
-		more = fmt.Sprintf(" and %d more", f.MoreKeys)
+		waited += fmt.Sprintf(" and %d more", f.MoreKeys)
 	}
-	return prefix.Errorf("waited %v for %.64q%s: %w", f.Waited.Round(time.Millisecond), f.Key, more, err)
+	return prefix.Errorf("%s: %w", waited, err)
 }
 
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.

@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if urls := os.Getenv(holderVar); urls != "" {
 		os.Exit(holderMain(urls))
 	}
+	if urls := os.Getenv(callerVar); urls != "" {
+		os.Exit(callerMain(urls))
+	}
 	servertest.RunMoreAtOnce(3)
 	code := m.Run()
 	if closeExampleNodes != nil {

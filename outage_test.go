@@ -395,13 +395,37 @@ func TestOutage_TheLogRemindsOfCallsThatWait(t *testing.T) {
 			ended := waiters(t, 7, of(c))
 			time.Sleep(3*time.Minute + time.Second)
 			synctest.Wait()
-			const reminder = "no quorum of the nodes can be reached, and calls wait"
+			const reminder = "no quorum of the nodes can grant, and calls wait"
 			require.Equal(t, 3, strings.Count(log.String(), reminder))
 			require.Contains(t, log.String(), "calls=7 longest=3m0s")
 			k.reconnected(t, c)
 			allGranted(t, 7, ended)
 			time.Sleep(10 * time.Minute)
 			require.Equal(t, 3, strings.Count(log.String(), reminder))
+		})
+	})
+}
+
+// The goal: while a majority answers acquires with errors, one waiting call tries each second, and
+// the others wait. When the nodes have memory again, all are granted within about a second.
+func TestOutage_CallsWaitWhileTheNodesFail(t *testing.T) {
+	t.Parallel()
+	const calls = 40
+	bothKinds(t, func(t *testing.T, of func(c *lockpipe.Client) acquireFunc) {
+		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+			v.fail(0, outOfMemory)
+			v.fail(2, outOfMemory)
+			ended := waiters(t, calls, of(c))
+			time.Sleep(3 * time.Second)
+			before := c.Stats().Attempts
+			time.Sleep(10 * time.Second)
+			require.InDelta(t, 10, c.Stats().Attempts-before, 2)
+			require.Empty(t, ended)
+			v.heal(0, 2)
+			back := time.Now()
+			last := allGranted(t, calls, ended)
+			require.Less(t, last.Sub(back), 2*outage.ScoutInterval)
+			v.nothingLeft(t)
 		})
 	})
 }

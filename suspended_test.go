@@ -143,7 +143,7 @@ func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
 		v.speak(0, 1, 2)
 		err := receive(t, ended, "no answer")
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
-		require.ErrorContains(t, err, "but 20s of the 20s had passed")
+		require.ErrorContains(t, err, "granted when 20s of 20s had passed")
 		require.NoError(t, try(t, c, "k").Release(t.Context()), "what it left is released")
 	})
 }

@@ -26,19 +26,22 @@ type aging struct {
 	// passedOver is when the log last passed over each node, by the time since began.
 	passedOver []atomic.Int64
 	began      time.Time
+	lateness   *lateness
 
 	mu     sync.Mutex                          // guards all below; a leaf
 	rounds []*batch.Round[Attempt, roundState] // the oldest first
 	timer  *time.Timer
-	armed  bool // the timer runs, or run does
+	armed  bool      // the timer runs, or run does
+	due    time.Time // when run is to run
 }
 
 func newAging(
 	nodes int, first time.Duration,
-	look func(*batch.Round[Attempt, roundState]) time.Duration,
+	look func(*batch.Round[Attempt, roundState]) time.Duration, late *lateness,
 ) *aging {
 	a := &aging{
 		look: look, first: first, passedOver: make([]atomic.Int64, nodes), began: time.Now(),
+		lateness: late,
 	}
 	a.timer = time.AfterFunc(math.MaxInt64, a.run)
 	a.timer.Stop()
@@ -52,15 +55,23 @@ func (a *aging) add(r *batch.Round[Attempt, roundState]) {
 	a.rounds = append(a.rounds, r)
 	if !a.armed {
 		a.armed = true
-		a.timer.Reset(a.first)
+		a.runAfter(a.first)
 	}
+}
+
+// runAfter sets the timer. mu is held.
+func (a *aging) runAfter(d time.Duration) {
+	a.due = time.Now().Add(d)
+	a.timer.Reset(d)
 }
 
 // run looks at all rounds, and forgets those that all nodes are done with.
 func (a *aging) run() {
+	now := time.Now()
 	a.mu.Lock()
 	rounds := a.rounds
 	a.rounds = nil
+	a.lateness.grace(now, now.Sub(a.due))
 	a.mu.Unlock()
 	next := a.first
 	others := rounds[:0]
@@ -75,7 +86,7 @@ func (a *aging) run() {
 	defer a.mu.Unlock()
 	a.rounds = append(others, a.rounds...)
 	if a.armed = len(a.rounds) > 0; a.armed {
-		a.timer.Reset(max(next, time.Microsecond))
+		a.runAfter(max(next, time.Microsecond))
 	}
 }
 
@@ -89,6 +100,7 @@ func (a *aging) run() {
 func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	s := &r.State
 	old, wake := s.age()
+	grace := m.lateness.grace(time.Now(), 0)
 	next = m.cfg.NodeTimeout
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
 		i := rest.Lowest()
@@ -102,13 +114,13 @@ func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 			next = min(next, slow-owes)
 			continue
 		}
-		hangs := owes >= m.cfg.NodeTimeout
+		hangs := owes >= m.cfg.NodeTimeout && grace <= 0
 		wake = wake || hangs
 		if !m.passOver(i, hangs) {
 			next = min(next, passOverEvery)
 		}
 		if !hangs {
-			next = min(next, m.cfg.NodeTimeout-owes)
+			next = min(next, max(m.cfg.NodeTimeout-owes, grace))
 		}
 		if old < forgetAfter {
 			next = min(next, forgetAfter-old)

@@ -110,16 +110,17 @@ type Config struct {
 //
 // All methods are safe for concurrent use.
 type Mux struct {
-	cfg     Config
-	ttlText string
-	nodes   []*node.Node
-	systems []quorum.System // of claims; set once
-	log     *batch.Log[Attempt, roundState]
-	aging   *aging            // of the log's rounds
-	aliases quorum.Aliases    // of the nodes
-	watches []*watch.Registry // of each node
-	group   node.Group        // of the nodes
-	peers   *guard.Peers
+	cfg      Config
+	ttlText  string
+	nodes    []*node.Node
+	systems  []quorum.System // of claims; set once
+	log      *batch.Log[Attempt, roundState]
+	aging    *aging // of the log's rounds
+	lateness lateness
+	aliases  quorum.Aliases    // of the nodes
+	watches  []*watch.Registry // of each node
+	group    node.Group        // of the nodes
+	peers    *guard.Peers
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
@@ -165,7 +166,7 @@ func New(cfg Config) (*Mux, error) {
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		peers: newPeers(endpoints, cfg.Systems),
+		peers: newPeers(endpoints, cfg.Systems), lateness: lateness{limit: cfg.NodeTimeout},
 	}
 	for _, sets := range cfg.Systems {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))

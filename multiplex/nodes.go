@@ -120,9 +120,7 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 }
 
 // QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum of
-// each set of some quorum system. A failing node counts: it still extends and releases, and only a
-// new attempt shows for certain that it grants again. If it did not count, leases would end that it
-// could extend. And a parked call could wait for a probe that the user may not send.
+// each set of some quorum system. A failing node counts: it still extends and releases.
 func (m *Mux) QuorumReachable() bool {
 	return m.anyQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
 }
@@ -130,6 +128,15 @@ func (m *Mux) QuorumReachable() bool {
 // QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems alone.
 func (m *Mux) QuorumReachableIn(i uint8) bool {
 	return m.systems[i].IsQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
+}
+
+// CanGrant reports whether a quorum of some quorum system may grant: its nodes are reachable, and
+// none is failing.
+func (m *Mux) CanGrant() bool { return m.anyQuorum(m.nodesWhere(NodeState.MayGrant)) }
+
+// CanGrantIn is CanGrant for the quorum system at i in Config.Systems alone.
+func (m *Mux) CanGrantIn(i uint8) bool {
+	return m.systems[i].IsQuorum(m.nodesWhere(NodeState.MayGrant))
 }
 
 // SpareNodes returns how many nodes are up beyond a quorum, in the set of any quorum system where

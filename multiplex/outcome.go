@@ -95,7 +95,9 @@ func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
 	d, missing := a.decision, node.ErrNotNeeded
 	if d == quorum.Undecided {
-		missing = &holders.TimeoutError{Timeout: a.timeout}
+		missing = &holders.TimeoutError{
+			Timeout: a.timeout, Late: a.mux.lateness.since(a.op.Sent),
+		}
 		if ended != nil {
 			missing = errCallerGone
 		} else {

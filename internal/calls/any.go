@@ -37,7 +37,7 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 	default:
 		l, f = c.waitForAny(ctx, p, lined, o, try)
 	}
-	return l, c.locker.Count(o.Kind, f)
+	return l, c.locker.Count(ctx, o.Kind, f)
 }
 
 // waitForAny tries until the keys are granted. Of the calls of a pool the first in the line tries.
@@ -155,7 +155,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		if end = c.locker.EndReason(ctx); end != nil {
 			return end
 		}
-		_, lacks := c.locker.Outage(p.keys)
+		queue, lacks := c.locker.Outage(p.keys)
 		left, pushes := p.untilFree(o.Count, futile, mux)
 		latest := delay - time.Since(began)
 		if pushes {
@@ -163,7 +163,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		}
 		switch {
 		case noQuorum && lacks:
-			left = noTimer
+			left = max(latest, queue.Wait()-time.Since(began))
 		case noQuorum: // no change of the keys makes it better
 			left = latest
 		default:

@@ -18,11 +18,11 @@ func (c *Calls) AcquireAsync(ctx context.Context, keys []string, o *locker.Optio
 	acquire, f := c.startAsync(ctx, keys, &opts)
 	if f != nil {
 		c.locker.End()
-		return c.locker.Count(opts.Kind, f)
+		return c.locker.Count(ctx, opts.Kind, f)
 	}
 	c.run.Go(func() {
 		l, f := acquire()
-		c.locker.Count(opts.Kind, f)
+		c.locker.Count(ctx, opts.Kind, f)
 		c.run.Run(func() {
 			c.asyncs.Add(-1)
 			done(l, f)

@@ -45,18 +45,18 @@ func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (
 	}
 	defer c.locker.End()
 	l, f := c.acquire(ctx, keys, o)
-	return l, c.locker.Count(o.Kind, f)
+	return l, c.locker.Count(ctx, o.Kind, f)
 }
 
 // begin begins a call: its time runs, and it is counted in. If it may not begin, begin counts that
 // and returns why.
 func (c *Calls) begin(ctx context.Context, o *locker.Options) *locker.Failure {
 	if f := c.locker.Begin(); f != nil {
-		return c.locker.Count(o.Kind, f)
+		return c.locker.Count(ctx, o.Kind, f)
 	}
 	if err := ctx.Err(); err != nil {
 		c.locker.End()
-		return c.locker.Count(o.Kind, &locker.Failure{End: err})
+		return c.locker.Count(ctx, o.Kind, &locker.Failure{End: err})
 	}
 	o.Start = time.Now()
 	return nil

@@ -39,10 +39,20 @@ type Node struct {
 }
 
 // TimeoutError is why a node has said nothing that has not answered in time.
-type TimeoutError struct{ Timeout time.Duration }
+type TimeoutError struct {
+	Timeout time.Duration
+	Late    time.Duration // how late this process was itself; 0: it was not
+}
 
 // Error says for how long the node was waited for.
-func (e *TimeoutError) Error() string { return fmt.Sprintf("no answer within %v", e.Timeout) }
+func (e *TimeoutError) Error() string {
+	text := fmt.Sprintf("no answer within %v", e.Timeout)
+	if e.Late > 0 {
+		late := e.Late.Round(time.Millisecond)
+		text += fmt.Sprintf(" (this process itself was late by %v: it was throttled or stopped)", late)
+	}
+	return text
+}
 
 // Ask asks each node about keys, given with their prefix, in one round trip for each 250 keys. It
 // waits for at most timeout, and no longer than until enough says that the nodes so far suffice;
@@ -60,7 +70,7 @@ func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration,
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &TimeoutError{timeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &TimeoutError{Timeout: timeout})
 	defer cancel()
 	nodes, replies := make([]Node, len(a.links)), make(chan func(), len(a.links))
 	for i, l := range a.links {

@@ -45,6 +45,9 @@ func (s State) String() string {
 // Rejects reports whether a node in this state is sent nothing.
 func (s State) Rejects() bool { return s == Down || s == Quarantined }
 
+// MayGrant reports whether a node in this state may grant acquires.
+func (s State) MayGrant() bool { return s == Up || s == Connecting }
+
 // IsConnected reports whether a node in this state has a connection that is in use.
 func (s State) IsConnected() bool { return s == Up || s == Failing }
 

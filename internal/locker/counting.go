@@ -9,9 +9,11 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Count counts a call that ended with f, and returns f. A call that was granted is counted already.
-func (k *Locker) Count(kind stats.Call, f *Failure) *Failure {
+// Count counts a call with this ctx that ended with f, sets f.Own, and returns f. A call that was
+// granted is counted already.
+func (k *Locker) Count(ctx context.Context, kind stats.Call, f *Failure) *Failure {
 	if f != nil {
+		f.Own = f.IsHeld() && k.isOwn(ctx, f.Votes.Keys)
 		k.Outcomes.CallFailed(kind, f.outcome(), 1)
 	}
 	return f

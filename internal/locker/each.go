@@ -34,7 +34,7 @@ func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each
 		left = k.tryEach(ctx, keys, o, all, left)
 	}
 	for i := range all {
-		k.Count(o.Kind, all[i].Failure)
+		k.Count(ctx, o.Kind, all[i].Failure)
 	}
 	return all, nil
 }

@@ -28,6 +28,7 @@ type Failure struct {
 	// For how long the keys that were found held still last, and who has them; zero: not known.
 	RetryAfter time.Duration
 	Owner      string
+	Own        bool // the call's ctx comes from the lease that has such a key
 
 	// Of a call that gave up waiting: for how long it waited, for this key and so many others.
 	HasWaited bool

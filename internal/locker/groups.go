@@ -44,7 +44,10 @@ func (k *Locker) newGroups(n int) {
 	k.groups = make([]group, n)
 	for i := range k.groups {
 		reachable := func() bool { return k.Mux.QuorumReachable(i) }
-		k.groups[i] = group{managers(reachable), outage.New(reachable, k.cfg.Logger)}
+		canGrant := func() bool { return k.Mux.CanGrant(i) }
+		k.groups[i] = group{
+			managers(reachable), outage.New(canGrant, reachable, k.cfg.Logger),
+		}
 	}
 	k.ofSeveral = managers(func() bool { return k.Mux.SeveralReachable() })
 }
@@ -52,7 +55,7 @@ func (k *Locker) newGroups(n int) {
 // QuorumReachable implements parts.Owner. It is called after each change of a node's state that
 // leaves a quorum reachable. No other change can make a quorum able to vote.
 func (k *Locker) QuorumReachable(group int) {
-	k.groups[group].outage.WakeNext()
+	k.groups[group].outage.StateChanged()
 	k.changed.notify()
 }
 
@@ -92,7 +95,7 @@ func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
 	return managers[of].Hold(&l.term, k.cfg.NewLease(l), grant)
 }
 
-// Outage returns the queue of a group of these keys that can't reach a quorum now. If there is
+// Outage returns the queue of a group of these keys that has no quorum that can grant. If there is
 // none, lacks is false, and it is that of the first key.
 func (k *Locker) Outage(keys []string) (queue *outage.Queue, lacks bool) {
 	group, lacks := k.Mux.Lacking(keys)

@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
@@ -79,5 +80,28 @@ func (l *Lease) Context() context.Context { return l.term.Context() }
 
 // Bind returns a context that ends with ctx or the lease: see lease.Term.Bind.
 func (l *Lease) Bind(ctx context.Context) (bound context.Context, unbind func()) {
-	return l.term.Bind(ctx)
+	return l.term.Bind(context.WithValue(ctx, bindingKey{}, &binding{l, ctx}))
+}
+
+// binding is the value of a context that ends with a lease.
+type binding struct {
+	lease *Lease
+	outer context.Context
+}
+
+type bindingKey struct{}
+
+// isOwn reports whether ctx comes from a lease that has one of these keys.
+func (k *Locker) isOwn(ctx context.Context, keys []string) bool {
+	for {
+		b, ok := ctx.Value(bindingKey{}).(*binding)
+		if !ok {
+			return false
+		}
+		has := func(key string) bool { return slices.Contains(keys, key) }
+		if b.lease.locker == k && slices.ContainsFunc(b.lease.Keys(), has) {
+			return b.lease.Err() == nil || ctx.Err() != nil
+		}
+		ctx = b.outer
+	}
 }

@@ -5,11 +5,11 @@ import "context"
 // TryAcquire makes one try for all keys.
 func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
 	if f := k.Begin(); f != nil {
-		return nil, k.Count(o.Kind, f)
+		return nil, k.Count(ctx, o.Kind, f)
 	}
 	defer k.End()
 	l, f := k.Try(ctx, keys, o)
-	return l, k.Count(o.Kind, f)
+	return l, k.Count(ctx, o.Kind, f)
 }
 
 // Try makes one try over all nodes, with a token of its own. With fencing it makes as many as the

@@ -1,12 +1,13 @@
-// Package outage holds waiting calls back while no quorum of the nodes can be reached.
+// Package outage holds waiting calls back while no quorum of the nodes can grant.
 //
 // Two kinds of calls are not held back, and try after their delays: those of AcquireAny over
 // several groups, and those of a fleet that moves, while other keys of the Mux have a quorum.
 package outage
 
 import (
-	"container/heap"
+	"container/list"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 )
@@ -18,52 +19,56 @@ const (
 	// MaxAwakeTime is how long woken calls that get no answer keep the next ones from their
 	// attempts: twice the usual NodeTimeout.
 	MaxAwakeTime = 100 * time.Millisecond
+	// ScoutInterval is how often one parked call makes an attempt while nodes are failing. Whether
+	// a failing node grants again is certain only when it grants.
+	ScoutInterval = time.Second
 	// reminderInterval is the time between two reminders in the log that calls wait for a quorum.
 	reminderInterval = time.Minute
 )
 
-// Queue has the waiting calls that are parked while no quorum of the nodes can be reached. It wakes
-// them when the nodes are back.
+// Queue has the waiting calls that are parked while no quorum of the nodes can grant. It wakes them
+// when the nodes are back. While a quorum is connected, and some of it are failing, it wakes the
+// oldest call each ScoutInterval.
 //
-// A call asks Admit before each attempt that follows one without a quorum. If too few nodes can be
-// reached, the call is parked: it does nothing until the Queue wakes it. The calls are woken in
+// A call asks Admit before each attempt that follows one without a quorum. If too few nodes can
+// grant, the call is parked: it does nothing until the Queue wakes it. The calls are woken in
 // the order of arrival, at most MaxAwake at once. A call that is granted or refused makes room for
 // the next one. A call that finds no quorum does not, or all calls would try before the Mux notices
 // that the nodes are down again. If no call makes room within MaxAwakeTime, a new round begins: the
 // next calls are woken as if those before them did not exist.
 //
-// While calls are parked and no quorum can be reached, the log has a reminder each
-// reminderInterval.
+// While calls are parked and no quorum can grant, the log has a reminder each reminderInterval.
 //
 // No wake-up is lost: Admit looks at the nodes once more after it has parked the call, and the Mux
-// calls WakeNext after each change of a node's state that leaves a quorum reachable.
+// calls StateChanged after each change of a node's state that leaves a quorum connected.
 //
 // Rejected: a goroutine that checks the nodes now and then (it costs time and comes late), and one
 // broadcast to all calls (a returning node would get thousands of attempts in one moment).
 //
 // All methods are safe for concurrent use.
 type Queue struct {
-	reachable func() bool // reports whether a quorum can be reached; it does not block
-	logger    *slog.Logger
+	// They report whether a quorum can grant, and whether it is connected. They do not block.
+	canGrant, connected func() bool
+	logger              *slog.Logger
 
-	mu            sync.Mutex  // guards all below, and the same in the calls; a leaf
-	parked        parkedCalls // a heap in the order of arrival
-	parkings      uint64      // how many calls were parked so far
-	awake         int         // calls that were woken in this round and have not finished
+	mu            sync.Mutex // guards all below, and the same in the calls; a leaf
+	parked        list.List  // of *Call, in the order of arrival
+	awake         int        // calls that were woken in this round and have not finished
 	round         uint64
 	roundTimer    *time.Timer // ends the round; nil before the first use
 	roundTimerSet bool        // it runs: calls are parked only for lack of room
 
-	// When the next reminder is due; zero if none was due since a quorum could be reached.
+	// When the next reminder is due; zero if none was due since a quorum could grant.
 	reminderDue time.Time
-	reminder    *time.Timer // nil before the first use
-	reminderSet bool        // the reminder runs, or has just fired
+	ticker      *time.Timer // runs tick; nil before the first use
+	ticking     bool        // the ticker runs, or has just fired
 }
 
-// New returns a Queue without calls. reachable reports whether a quorum can be reached; it must not
-// block. The owner calls WakeNext when a quorum can be reached again.
-func New(reachable func() bool, logger *slog.Logger) *Queue {
-	return &Queue{reachable: reachable, logger: logger}
+// New returns a Queue without calls. canGrant reports whether a quorum can grant, and connected
+// whether it can be reached. Both must not block. The owner calls StateChanged when a quorum may
+// grant again.
+func New(canGrant, connected func() bool, logger *slog.Logger) *Queue {
+	return &Queue{canGrant: canGrant, connected: connected, logger: logger}
 }
 
 // Call is a waiting call as the Queue sees it. Its owner sets Arrived and Wake before the first
@@ -74,35 +79,34 @@ type Call struct {
 	joined  bool   // owned by the call: it was parked, and has not finished since
 
 	// Guarded by the Queue's mu:
-	number    uint64 // the order of calls that arrived at the same time; 0 before the first parking
-	heapIndex int    // in the heap, from 1; 0 when it is not parked
-	woken     bool   // it counts as awake, if round is the present one
-	round     uint64 // in which it was woken
+	place  *list.Element // nil when it is not parked
+	woken  bool          // it counts as awake, if round is the present one
+	round  uint64        // in which it was woken
+	scouts bool          // it was woken to try, although no quorum can grant
 }
 
 // Admit reports whether the call may make an attempt now. If not, it parks the call, and calls Wake
 // when the call must ask again.
 func (q *Queue) Admit(p *Call) bool {
-	reachable := q.reachable()
+	canGrant := q.canGrant()
 	q.mu.Lock()
 	switch {
-	case p.heapIndex > 0:
+	case p.place != nil:
 		q.mu.Unlock()
 		return false
-	case reachable && (p.woken || len(q.parked) == 0):
+	case p.scouts, canGrant && (p.woken || q.parked.Len() == 0):
+		p.scouts = false
 		q.mu.Unlock()
 		return true
 	}
 	q.uncount(p)
-	if p.number == 0 {
-		q.parkings++
-		p.number = q.parkings
-	}
+	q.park(p)
 	p.joined = true
-	heap.Push(&q.parked, p)
-	q.setReminder()
+	if !q.ticking {
+		q.startTicker()
+	}
 	q.mu.Unlock()
-	q.wakeIfReachable() // the nodes may have come back before the call was parked
+	q.StateChanged() // the nodes may have come back before the call was parked
 	return false
 }
 
@@ -114,17 +118,47 @@ func (q *Queue) Finish(p *Call) {
 	}
 	p.joined = false
 	q.mu.Lock()
-	if p.heapIndex > 0 {
-		heap.Remove(&q.parked, p.heapIndex-1)
+	if p.place != nil {
+		q.parked.Remove(p.place)
+		p.place = nil
 	}
 	q.uncount(p)
-	if len(q.parked) == 0 && q.roundTimerSet {
+	if q.parked.Len() == 0 && q.roundTimerSet {
 		q.roundTimerSet = false
 		q.roundTimer.Stop()
 	}
-	q.setReminder()
 	q.mu.Unlock()
-	q.wakeIfReachable()
+	q.StateChanged()
+}
+
+// park puts a call into the order of arrival. A new call is one of the last, and a call that comes
+// back is one of the first. mu is held.
+func (q *Queue) park(p *Call) {
+	later := func(e *list.Element) bool { return e.Value.(*Call).Arrived.After(p.Arrived) }
+	if p.joined {
+		for at := q.parked.Front(); at != nil; at = at.Next() {
+			if later(at) {
+				p.place = q.parked.InsertBefore(p, at)
+				return
+			}
+		}
+	}
+	at := q.parked.Back()
+	for at != nil && later(at) {
+		at = at.Prev()
+	}
+	if at == nil {
+		p.place = q.parked.PushFront(p)
+	} else {
+		p.place = q.parked.InsertAfter(p, at)
+	}
+}
+
+// first takes the call out that arrived first. mu is held.
+func (q *Queue) first() *Call {
+	p := q.parked.Remove(q.parked.Front()).(*Call)
+	p.place = nil
+	return p
 }
 
 // uncount makes room for another call, if this one counts as awake. mu is held.
@@ -132,37 +166,35 @@ func (q *Queue) uncount(p *Call) {
 	if p.woken && p.round == q.round {
 		q.awake--
 	}
-	p.woken = false
+	p.woken, p.scouts = false, false
 }
 
-// wakeIfReachable wakes the next calls, if a quorum can be reached.
-func (q *Queue) wakeIfReachable() {
-	if q.reachable() {
-		q.WakeNext()
+// StateChanged wakes as many calls as there is room for, if a quorum can grant.
+func (q *Queue) StateChanged() {
+	q.mu.Lock()
+	waiting := q.parked.Len()
+	q.mu.Unlock()
+	if waiting == 0 || !q.canGrant() {
+		return
 	}
-}
-
-// WakeNext wakes as many calls as there is room for. It is called when a quorum can be reached.
-func (q *Queue) WakeNext() {
 	var few [4]func() // keeps the usual case off the heap
 	for _, wake := range q.takeNext(few[:0]) {
 		wake()
 	}
 }
 
-// takeNext takes the calls that WakeNext wakes, and appends their Wake to wakes.
+// takeNext takes the calls that StateChanged wakes, and appends their Wake to wakes.
 func (q *Queue) takeNext(wakes []func()) []func() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.parked) > 0 && q.awake < MaxAwake {
-		p := heap.Pop(&q.parked).(*Call)
+	for q.parked.Len() > 0 && q.awake < MaxAwake {
+		p := q.first()
 		p.woken, p.round = true, q.round
 		q.awake++
 		wakes = append(wakes, p.Wake)
 	}
 	q.reminderDue = time.Time{}
-	q.setReminder()
-	if len(q.parked) > 0 && (len(wakes) > 0 || !q.roundTimerSet) {
+	if q.parked.Len() > 0 && (len(wakes) > 0 || !q.roundTimerSet) {
 		q.roundTimerSet = true
 		if q.roundTimer == nil {
 			q.roundTimer = time.AfterFunc(MaxAwakeTime, q.nextRound)
@@ -179,83 +211,60 @@ func (q *Queue) nextRound() {
 	q.round++
 	q.awake, q.roundTimerSet = 0, false
 	q.mu.Unlock()
-	q.wakeIfReachable()
+	q.StateChanged()
 }
 
-// setReminder lets the reminder run while calls are parked, and at no other time. mu is held.
-func (q *Queue) setReminder() {
-	if q.reminderSet == (len(q.parked) > 0) {
-		return
-	}
-	if q.reminderSet = !q.reminderSet; !q.reminderSet {
-		q.reminder.Stop()
-		return
-	}
-	if now := time.Now(); !q.reminderDue.After(now) {
-		q.reminderDue = now.Add(reminderInterval)
-	}
-	if q.reminder == nil {
-		q.reminder = time.AfterFunc(time.Until(q.reminderDue), q.writeReminder)
+// startTicker has tick run after ScoutInterval. mu is held.
+func (q *Queue) startTicker() {
+	q.ticking = true
+	if q.ticker == nil {
+		q.ticker = time.AfterFunc(ScoutInterval, q.tick)
 	} else {
-		q.reminder.Reset(time.Until(q.reminderDue))
+		q.ticker.Reset(ScoutInterval)
 	}
 }
 
-// writeReminder logs the reminder, if one is due.
-func (q *Queue) writeReminder() {
-	reachable, now := q.reachable(), time.Now()
+// Wait returns for how long a call waits that has found no quorum, if no state of a node changes.
+func (q *Queue) Wait() time.Duration {
+	if q.connected() {
+		return ScoutInterval
+	}
+	return math.MaxInt64
+}
+
+// tick runs each ScoutInterval as long as calls are parked. If no quorum can grant, it logs the
+// reminder that is due, and wakes the oldest call if the nodes are connected.
+func (q *Queue) tick() {
+	canGrant, connected, now := q.canGrant(), q.connected(), time.Now()
 	q.mu.Lock()
-	if !q.reminderSet {
+	waiting := q.parked.Len()
+	if q.ticking = waiting > 0; q.ticking {
+		q.startTicker()
+	}
+	if canGrant || waiting == 0 {
+		q.reminderDue = time.Time{}
 		q.mu.Unlock()
 		return
 	}
-	due := !reachable && !q.reminderDue.IsZero() && !now.Before(q.reminderDue)
-	if reachable || due {
-		q.reminderDue = time.Time{}
+	longest := now.Sub(q.parked.Front().Value.(*Call).Arrived)
+	if q.reminderDue.IsZero() {
+		q.reminderDue = now.Add(reminderInterval - ScoutInterval)
 	}
-	waiting, longest := len(q.parked), now.Sub(q.parked[0].Arrived)
-	q.reminderSet = false
-	q.setReminder()
+	due := !now.Before(q.reminderDue)
+	if due {
+		q.reminderDue = now.Add(reminderInterval)
+	}
+	var scout *Call
+	if connected {
+		scout = q.first()
+		scout.scouts = true
+	}
 	q.mu.Unlock()
 	if due {
-		q.logger.Warn("lockpipe: no quorum of the nodes can be reached, and calls wait",
+		q.logger.Warn("lockpipe: no quorum of the nodes can grant, and calls wait",
 			slog.Int("calls", waiting), slog.Duration("longest", longest.Round(time.Second)))
 	}
-}
-
-// parkedCalls is a container/heap of calls by their arrival. Each call knows its index, so that it
-// can leave at any time.
-type parkedCalls []*Call
-
-func (s parkedCalls) Len() int { return len(s) }
-
-func (s parkedCalls) Less(i, j int) bool {
-	if a, b := s[i].Arrived, s[j].Arrived; !a.Equal(b) {
-		return a.Before(b)
+	if scout != nil {
+		scout.Wake()
 	}
-	return s[i].number < s[j].number
-}
-
-func (s parkedCalls) Swap(i, j int) {
-	s[i], s[j] = s[j], s[i]
-	s[i].heapIndex, s[j].heapIndex = i+1, j+1
-}
-
-// Push adds a *Call.
-func (s *parkedCalls) Push(x any) {
-	p := x.(*Call)
-	*s = append(*s, p)
-	p.heapIndex = len(*s)
-}
-
-// Pop returns the *Call that heap has put at the end. An empty heap keeps no memory.
-func (s *parkedCalls) Pop() any {
-	last := len(*s) - 1
-	p := (*s)[last]
-	p.heapIndex = 0
-	(*s)[last] = nil
-	if *s = (*s)[:last]; last == 0 {
-		*s = nil
-	}
-	return p
 }

@@ -16,11 +16,11 @@ import (
 // The goal: if the nodes come back after the call looked at them and before it was parked, the
 // call is woken: it does not sleep through that.
 func TestQueue_TheNodesComeBackWhileACallIsParked(t *testing.T) {
-	var q Queue
 	looks, woken := 0, 0
-	q.reachable = func() bool {
+	q := New(nil, func() bool { return false }, slog.Default())
+	q.canGrant = func() bool {
 		if looks++; looks == 1 {
-			q.WakeNext() // there is nobody to wake yet
+			q.StateChanged() // there is nobody to wake yet
 			return false
 		}
 		return true
@@ -37,15 +37,18 @@ func TestQueue_CallsThatHangDoNotKeepTheirPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reachable := false
-		q := Queue{reachable: func() bool { return reachable }}
+		can := func() bool { return reachable }
+		q := New(can, can, slog.Default())
 		for range MaxAwake {
 			require.False(t, q.Admit(&Call{Wake: func() {}}))
 		}
-		q.WakeNext()
+		reachable = true
+		q.StateChanged()
 		var woken atomic.Bool
+		reachable = false
 		require.False(t, q.Admit(&Call{Wake: func() { woken.Store(true) }}))
 		reachable = true
-		q.WakeNext()
+		q.StateChanged()
 		time.Sleep(MaxAwakeTime - 1)
 		require.False(t, woken.Load())
 		time.Sleep(time.Nanosecond)
@@ -62,16 +65,16 @@ func (l logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The goal: while calls are parked and no quorum can be reached, the log has a reminder each
-// minute, also if the calls of that minute came one after another. It has none while a quorum can
-// be reached, and no timer runs while no call is parked.
+// The goal: while calls are parked and no quorum can grant, the log has a reminder each minute, and
+// if the calls of that minute came one after another. It has none while a quorum can grant, and no
+// timer runs while no call is parked.
 func TestQueue_RemindsOfCallsThatWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		lines := make(logLines, 100)
-		var reachable atomic.Bool
-		q := Queue{logger: slog.New(slog.NewTextHandler(lines, nil))}
-		q.reachable = reachable.Load
+		var canGrant atomic.Bool
+		q := New(canGrant.Load, func() bool { return false },
+			slog.New(slog.NewTextHandler(lines, nil)))
 		reminders := func() int {
 			synctest.Wait()
 			return len(lines)
@@ -82,19 +85,19 @@ func TestQueue_RemindsOfCallsThatWait(t *testing.T) {
 			return p
 		}
 		first, second := park(), park()
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - 2*ScoutInterval)
 		require.Zero(t, reminders())
 		time.Sleep(time.Minute)
 		require.Equal(t, 1, reminders())
 		time.Sleep(time.Minute)
 		require.Equal(t, 2, reminders())
-		require.Contains(t, <-lines, "can be reached, and calls wait\" calls=2 longest=1m0s")
-		require.Contains(t, <-lines, "calls=2 longest=2m0s")
+		require.Contains(t, <-lines, "can grant, and calls wait\" calls=2 longest=1m")
+		require.Contains(t, <-lines, "calls=2 longest=2m")
 		q.Finish(first)
 		q.Finish(second)
-		require.False(t, q.reminderSet)
 		time.Sleep(10 * time.Minute)
 		require.Zero(t, reminders(), "nobody waited")
+		require.False(t, q.ticking)
 
 		for range 5 { // calls that wait one after another
 			p := park()
@@ -104,19 +107,42 @@ func TestQueue_RemindsOfCallsThatWait(t *testing.T) {
 		require.Equal(t, 2, reminders())
 
 		p := park()
-		reachable.Store(true)
-		q.WakeNext()
-		reachable.Store(false)
-		require.False(t, q.reminderSet)
+		canGrant.Store(true)
+		q.StateChanged()
+		canGrant.Store(false)
 		require.False(t, q.Admit(p))
-		time.Sleep(time.Minute - 1)
-		require.Equal(t, 2, reminders(), "a quorum could be reached")
-		time.Sleep(time.Second)
+		time.Sleep(time.Minute - 2*ScoutInterval)
+		require.Equal(t, 2, reminders(), "a quorum could grant")
+		time.Sleep(3 * ScoutInterval)
 		require.Equal(t, 3, reminders())
-		reachable.Store(true)
+		canGrant.Store(true)
 		time.Sleep(10 * time.Minute)
 		require.Equal(t, 3, reminders())
 		q.Finish(p)
+	})
+}
+
+// The goal: while no quorum can grant, the oldest call makes an attempt each ScoutInterval, and
+// no other call does. So what the nodes' states don't show is noticed.
+func TestQueue_OneCallTriesNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := New(func() bool { return false }, func() bool { return true }, slog.Default())
+		tries := make([]int, 3)
+		for i := range tries {
+			p := &Call{Arrived: time.Now()}
+			p.Wake = func() {
+				if q.Admit(p) {
+					tries[i]++
+					require.False(t, q.Admit(p))
+				}
+			}
+			require.False(t, q.Admit(p))
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(10 * ScoutInterval)
+		synctest.Wait()
+		require.Equal(t, []int{10, 0, 0}, tries)
 	})
 }
 
@@ -180,7 +206,8 @@ func againstADumbVersion(t *testing.T) {
 	for seed := range uint64(5) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		reachable := false
-		q := Queue{reachable: func() bool { return reachable }}
+		can := func() bool { return reachable }
+		q := New(can, can, slog.Default())
 		type set = map[*Call]bool
 		d := &dumbQueue{parked: set{}, awake: set{}, late: set{}}
 		var got, want []*Call
@@ -196,7 +223,7 @@ func againstADumbVersion(t *testing.T) {
 			switch n := r.IntN(1000); {
 			case n < 5:
 				if reachable = !reachable; reachable {
-					q.WakeNext()
+					q.StateChanged()
 					want = d.wakeNext()
 				}
 			case n < 7:
@@ -216,12 +243,12 @@ func againstADumbVersion(t *testing.T) {
 			}
 			require.True(t, slices.Equal(want, got), "seed %d", seed)
 			require.Len(t, d.awake, q.awake)
-			require.Len(t, d.parked, len(q.parked))
+			require.Len(t, d.parked, q.parked.Len())
 		}
 		for _, p := range d.arrived {
 			q.Finish(p)
 		}
 		require.Zero(t, q.awake)
-		require.Nil(t, q.parked)
+		require.Zero(t, q.parked.Len())
 	}
 }

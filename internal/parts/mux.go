@@ -263,6 +263,9 @@ func (m *Mux) groupOfNode(key string, node int) (group, number int) {
 // multiplex.Mux.QuorumReachable.
 func (m *Mux) QuorumReachable(group int) bool { return m.muxes[group].QuorumReachable() }
 
+// CanGrant reports whether a quorum of the group may grant: see multiplex.Mux.CanGrant.
+func (m *Mux) CanGrant(group int) bool { return m.muxes[group].CanGrant() }
+
 // SeveralReachable reports whether two places can reach a quorum. A claim of several parts needs
 // one at each of its places, and two of them may be in one group while the fleet moves.
 func (m *Mux) SeveralReachable() bool {
@@ -279,12 +282,12 @@ func (m *Mux) SeveralReachable() bool {
 	return false
 }
 
-// Lacking returns the index of a group of these keys that can't reach a quorum now. If there is
+// Lacking returns the index of a group of these keys that has no quorum that can grant. If there is
 // none, lacks is false, and it is the first group of the first key.
 func (m *Mux) Lacking(keys []string) (group int, lacks bool) {
 	for _, key := range keys {
 		for _, at := range m.layout.Places(key) {
-			if !m.muxes[at.Mux].QuorumReachableIn(uint8(at.System)) {
+			if !m.muxes[at.Mux].CanGrantIn(uint8(at.System)) {
 				return at.Mux, true
 			}
 		}
