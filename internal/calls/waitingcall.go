@@ -310,7 +310,7 @@ func (s *waitingCall) recordFailure(f *locker.Failure, askedAll bool) {
 	why := waiting.Failure{AskedAll: askedAll}
 	if f.IsHeld() && len(f.Votes.Keys) > 0 {
 		why.Key, why.Refusals = f.Votes.Keys[0], len(f.Votes.Nodes)
-		s.side = s.calls.locker.Mux.Side(why.Key, f.Votes.Nodes)
+		s.side = s.calls.locker.Mux.Side(why.Key, f.Votes.Nodes, s.side)
 	}
 	s.policy.Failed(s.facts(), why, s.opts.RetryDelay())
 }

@@ -227,15 +227,21 @@ func (m *Mux) sides(key string) (all []side) {
 }
 
 // Side returns the side of a key on which these nodes refused it, by their addresses: where
-// contenders for it meet. It is the first one, unless all of them are on the other.
-func (m *Mux) Side(key string, refused []string) int {
-	for i, s := range m.sides(key)[1:] {
+// contenders for it meet. If several sides have all of them, it is the last one that was found. If
+// none has, it is the first.
+func (m *Mux) Side(key string, refused []string, last int) int {
+	on, having := 0, 0
+	for i, s := range m.sides(key) {
 		mux, others := m.muxes[s.at.Mux], m.layout.Muxes[s.at.Mux].Systems[s.at.System][s.set]
 		if !slices.ContainsFunc(refused, func(name string) bool { return !mux.Has(others, name) }) {
-			return i + 1
+			on = i
+			having++
 		}
 	}
-	return 0
+	if having > 1 {
+		return last
+	}
+	return on
 }
 
 // Arbiter chooses the node that contenders for a key, given without the prefix, ask first on one of

@@ -150,3 +150,37 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 	require.LessOrEqual(t, allocations(3, "k"), allocations(1, "k"))
 	require.LessOrEqual(t, allocations(3, "{k}1", "{k}2"), allocations(1, "{k}1", "{k}2"))
 }
+
+// The goal: while a fleet moves, a call contends where those meet that want the key: on the nodes
+// that refused it. If both sets have these nodes, it goes on where it was.
+func TestSide_IsWhereAKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	group := func(ports ...int) []layout.Group {
+		g := layout.Group{Name: "g"}
+		for _, port := range ports {
+			g.Nodes = append(g.Nodes, fmt.Sprint("127.0.0.1:", port))
+		}
+		return []layout.Group{g}
+	}
+	nodes, err := parts.Read(parts.Config{Groups: group(1, 2, 3), Next: group(1, 2, 4)})
+	require.NoError(t, err)
+	m, err := parts.New(nodes, multiplex.Config{
+		NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
+		Logger: slog.New(slog.DiscardHandler),
+	}, owner(func(int) {}))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close(context.Background()) })
+	for _, c := range []struct {
+		ports      []int
+		last, want int
+	}{
+		{[]int{1, 3}, 0, 0},
+		{[]int{1, 3}, 1, 0},
+		{[]int{2, 4}, 0, 1},
+		{[]int{1, 2}, 0, 0},
+		{[]int{1, 2}, 1, 1},
+		{[]int{3, 4}, 1, 0},
+	} {
+		require.Equal(t, c.want, m.Side("k", group(c.ports...)[0].Nodes, c.last), c)
+	}
+}
