@@ -43,7 +43,6 @@ type Attempt struct {
 	splitCounted        bool // it was counted as a split vote
 	done                bool // the caller does not use it any more: see Done
 	answered            bool // all nodes are done with it
-	slept               bool // a round may have it among its sleepers
 	// When the deferred nodes were asked: in milliseconds from op.Sent, rounded up; 0 if there were
 	// none.
 	deferredAskedAt uint32
@@ -59,8 +58,7 @@ type Attempt struct {
 	deferred     quorum.Nodes
 	firstTouched quorum.Nodes // nodes that no earlier extension asked
 	// Why votes are refused or unknown. It is nil until the first such vote.
-	details  []voteDetail
-	sleepers *sleeper // in Wait
+	details []voteDetail
 	// earlier is the attempt before it that a node has not answered yet: see Claim.earlier.
 	earlier *Attempt
 }
@@ -269,6 +267,13 @@ func (a *Attempt) unknownErr(i int) error {
 	return node.ErrSuperseded
 }
 
+// wake has the callers that wait for the attempt look at its votes. claim.mu is held.
+func (a *Attempt) wake() {
+	if a.inLog() {
+		a.place.Round.State.change()
+	}
+}
+
 // tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
 func (a *Attempt) tryDecide() {
 	a.countRound()
@@ -285,10 +290,7 @@ func (a *Attempt) tryDecide() {
 		a.system().BlocksOtherQuorum(a.granted&^c.uncertain.lostKeys) {
 		c.uncertain.lostKeys = 0
 	}
-	for s := a.sleepers; s != nil; s = s.next {
-		s.wake()
-	}
-	a.sleepers = nil
+	a.wake()
 }
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.

@@ -157,6 +157,7 @@ func (c *Claim) begin(a *Attempt) {
 		prev.tryDecide()
 		prev.voteUnknown(prev.deferred, node.ErrSuperseded)
 		if prev.inLog() && a.mux.log.Cancel(prev.place) {
+			prev.wake()
 			prev.place = batch.Place[Attempt, roundState]{}
 			c.undo(prev, prev.asked)
 			prev.voteUnknown(prev.asked, node.ErrSuperseded)

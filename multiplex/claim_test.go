@@ -278,3 +278,11 @@ func TestClaim_NeedsCleanupAtExpiry(t *testing.T) {
 		})
 	}
 }
+
+// notify sends on a channel of capacity 1, if that is empty.
+func notify(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

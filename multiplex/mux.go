@@ -138,7 +138,6 @@ type Mux struct {
 	asker  *holders.Asker
 
 	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
-	sleepers    sync.Pool // of *sleeper
 	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 

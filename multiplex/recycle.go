@@ -16,7 +16,7 @@ func (a *Attempt) end(mark *bool) {
 	c := a.claim
 	c.mu.Lock()
 	*mark = true
-	reusable := a.done && a.answered && !a.slept
+	reusable := a.done && a.answered
 	if reusable {
 		if a.tryDecide(); c.latest == a {
 			c.latest = nil

@@ -46,10 +46,10 @@ type roundState struct {
 	commands node.Round
 	systems  systemSet // of its attempts; empty if the Mux has one
 
-	mu       sync.Mutex   // guards all below; a leaf
-	why      []error      // why a node has missed it; nil before one has
-	left     quorum.Nodes // nodes that are not done with it
-	sleepers []*Attempt   // that are to decide whenever a node is done
+	mu      sync.Mutex    // guards all below; a leaf
+	why     []error       // why a node has missed it; nil before one has
+	left    quorum.Nodes  // nodes that are not done with it
+	changed chan struct{} // closed when a node is done, or an attempt is decided; nil: nobody waits
 }
 
 func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
@@ -119,16 +119,11 @@ func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uin
 	}
 	set.Or(uint64(quorum.Node(i)))
 	used := s.systems
-	sleepers := s.sleepers
 	s.mu.Unlock()
 	m.wakeIfDecided(s, used)
-	for _, a := range sleepers {
-		a.claim.mu.Lock()
-		a.tryDecide()
-		a.claim.mu.Unlock()
-	}
 	s.mu.Lock()
-	s.left &^= quorum.Node(i) // when nothing here uses the attempts any more
+	s.left &^= quorum.Node(i)
+	s.tellChanged()
 	last := s.left == 0
 	s.mu.Unlock()
 	if last {
@@ -163,7 +158,7 @@ func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
 	}
 	s.mu.Lock()
 	m.group.Recycle(s.commands.Shared)
-	s.commands.Shared, s.sleepers = node.Encodings{}, nil
+	s.commands.Shared = node.Encodings{}
 	s.mu.Unlock()
 	r.Drop()
 }
@@ -232,9 +227,27 @@ func (s *roundState) await(ctx context.Context) {
 	}
 }
 
-// addSleeper has an attempt decide whenever a node is done with the round.
-func (s *roundState) addSleeper(a *Attempt) {
+// nextChange returns a channel that is closed by the next change.
+func (s *roundState) nextChange() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.sleepers = append(s.sleepers, a)
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	return s.changed
+}
+
+// change has those that wait for a change look at their votes.
+func (s *roundState) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tellChanged()
+}
+
+// tellChanged is change for one who holds mu.
+func (s *roundState) tellChanged() {
+	if s.changed != nil {
+		close(s.changed)
+		s.changed = nil
+	}
 }

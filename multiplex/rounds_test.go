@@ -235,26 +235,6 @@ func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
 	}
 }
 
-// The goal: an extension that a round may still have among its sleepers is never used again.
-func TestRecycle_LeavesOutASleeper(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(3, 1, 0)
-		defer stop()
-		c := claim("k", "t")
-		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-		time.Sleep(10 * time.Millisecond)
-		synctest.Wait()
-		e := m.Extend(c, m.cfg.NodeTimeout, time.Now().Add(time.Minute), 0, 1) // a short one sleeps
-		require.NoError(t, wait(e, t.Context()))
-		require.True(t, e.slept)
-		e.Done()
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.True(t, used(e))
-		require.Zero(t, unanswered(c))
-	})
-}
-
 // The goal: what a round still has of its attempts when their callers are done is for the race
 // detector: callers that sleep, and others that do not, with answers at the same time.
 func TestRecycle_SleepersAndTheLastAnswers(t *testing.T) {

@@ -2,40 +2,11 @@ package multiplex
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
-
-// sleeper is one goroutine in Wait. Its memory is used again.
-type sleeper struct {
-	woken chan struct{} // of capacity 1; filled by the decision and by the timer
-	timer *time.Timer
-	next  *sleeper // guarded by claim.mu
-}
-
-func (m *Mux) newSleeper() *sleeper {
-	s, _ := m.sleepers.Get().(*sleeper)
-	if s == nil {
-		s = &sleeper{woken: make(chan struct{}, 1)}
-		s.timer = time.AfterFunc(math.MaxInt64, s.wake)
-		s.timer.Stop()
-	}
-	return s
-}
-
-// wake ends the sleep, or the next one.
-func (s *sleeper) wake() { notify(s.woken) }
-
-// notify sends on a channel of capacity 1, if that is empty.
-func notify(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
 
 // Wait returns the outcome. It waits for at most NodeTimeout for a node that has owed an answer for
 // that long. It waits longer only for nodes that keep answering what is queued before this attempt,
@@ -63,34 +34,27 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 			return a.waitResult(nil)
 		}
 	}
-	s := a.mux.newSleeper()
+	var timer *time.Timer
 	for {
-		ready, ended := a.look(ctx, began, before, s)
-		if ready {
-			select {
-			case <-s.woken: // too late
-			default:
+		changed, left, ended := a.look(ctx, began, before)
+		if left <= 0 {
+			if timer != nil {
+				timer.Stop()
 			}
-			a.mux.sleepers.Put(s)
 			return a.waitResult(ended)
 		}
 		c.mu.Unlock()
-		s.sleep(ctx)
+		if timer == nil {
+			timer = time.NewTimer(left)
+		} else {
+			timer.Reset(left)
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
 		c.mu.Lock()
-	}
-}
-
-// sleep returns when it is woken, or ctx ends. One channel for the decision and the timer makes the
-// usual wait a plain receive.
-func (s *sleeper) sleep(ctx context.Context) {
-	done := ctx.Done()
-	if done == nil {
-		<-s.woken
-		return
-	}
-	select {
-	case <-s.woken:
-	case <-done:
 	}
 }
 
@@ -107,28 +71,28 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// look reports whether nothing is to be waited for any more: the decision is not the one before,
-// ctx has ended, or the time to wait is over. ended is ctx's error if that is the reason. Otherwise
-// s is woken when to look again. claim.mu is held.
-func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision,
-	s *sleeper,
-) (ready bool, ended error) {
-	a.removeSleeper(s)
-	a.tryDecide()
-	for a.decision == before {
+// look returns for how long to wait, and a channel that is closed when to look again before that.
+// The time is not positive if there is nothing to wait for: the decision is not the one before, ctx
+// has ended, or the time to wait is over. ended is ctx's error if that is the reason. claim.mu is
+// held.
+func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision) (
+	changed <-chan struct{}, left time.Duration, ended error,
+) {
+	for {
+		if a.inLog() {
+			changed = a.place.Round.State.nextChange() // before the votes are counted
+		}
+		if a.tryDecide(); a.decision != before {
+			return nil, 0, nil
+		}
 		if ended = ctx.Err(); ended != nil {
-			break
+			return nil, 0, ended
 		}
-		if left := a.remainingWait(began); left > 0 {
-			a.addSleeper(s, left)
-			return false, nil
-		}
-		if !a.askDeferred() { // the arbiter has not answered
-			break
+		left = a.remainingWait(began)
+		if left > 0 || !a.askDeferred() { // or the arbiter has not answered
+			return changed, left, nil
 		}
 	}
-	s.timer.Stop()
-	return true, ended
 }
 
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
@@ -145,7 +109,7 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 		if a.deferredAskedAt > 0 { // after the arbiter, less than the timeout may be left
 			left = min(left, a.maxAge-time.Since(a.op.Sent))
 		}
-		return left // a timer of an earlier use of the sleeper fired, or that of an earlier phase
+		return left
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.Lowest()
@@ -155,28 +119,4 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 		left = a.mux.lateness.grace(time.Now(), -left)
 	}
 	return min(left, a.maxAge-time.Since(a.op.Sent))
-}
-
-// addSleeper has s woken by the decision, and when left is over. claim.mu is held.
-func (a *Attempt) addSleeper(s *sleeper, left time.Duration) {
-	s.next, a.sleepers = a.sleepers, s
-	s.timer.Reset(left)
-	if a.inLog() && !a.recorded {
-		if !a.slept {
-			a.slept = true
-			a.place.Round.State.addSleeper(a)
-		}
-		a.tryDecide() // a node may have been done just before
-	}
-}
-
-// removeSleeper takes s off the list. claim.mu is held.
-func (a *Attempt) removeSleeper(s *sleeper) {
-	for p := &a.sleepers; *p != nil; p = &(*p).next {
-		if *p == s {
-			*p = s.next
-			break
-		}
-	}
-	s.next = nil
 }

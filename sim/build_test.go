@@ -71,7 +71,7 @@ func stallEdits() []edit {
 		{"internal/node/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
 		{"multiplex/read.go", "\tn.Send(f)\n", "\tat := 0\n\tfor _, r", "i"},
 		// Its votes are counted, and the callers are not awake.
-		{"multiplex/rounds.go", "\tsleepers := s.sleepers\n\ts.mu.Unlock()\n", "", "i"},
+		{"multiplex/rounds.go", "\tused := s.systems\n\ts.mu.Unlock()\n", "", "i"},
 		// A node has missed a round, and does not know it.
 		{"multiplex/read.go", "", "\twhy, down := n.Link.Rejects()\n", "i"},
 		// Extensions were added to a draft, and it was not submitted.
