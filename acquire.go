@@ -118,7 +118,7 @@ func result(l *locker.Lease, f *locker.Failure) (*Lease, error) {
 	if f != nil {
 		return nil, failureError(f)
 	}
-	return l.User().(*Lease), nil
+	return (*Lease)(l), nil
 }
 
 // countInvalid counts calls whose arguments make no sense, and returns err.

@@ -54,10 +54,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
 		Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
-		NewLease:        func(l *locker.Lease) any { return &Lease{l} },
-		LeaseOf:         func(user any) *locker.Lease { return user.(*Lease).inner },
-		VotesError:      votesError,
-		OnUnexpectedEnd: c.leaseEnded,
+		VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
 	})
 	if err != nil {
 		return nil, invalid("%w", err)
@@ -72,13 +69,12 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 func (c *Client) GroupOf(key string) string { return c.mux.GroupOf(key) }
 
 // leaseEnded is called for each lease that was lost or expired.
-func (c *Client) leaseEnded(user any, end error) {
-	l := user.(*Lease)
+func (c *Client) leaseEnded(l *locker.Lease, end error) {
 	if errors.Is(end, ErrLost) {
 		c.losses.Record(l.Key(), end)
 	}
 	if f := c.cfg.OnLost; f != nil {
-		c.callbacks.TryRun(func() { f(l, end) })
+		c.callbacks.TryRun(func() { f((*Lease)(l), end) })
 	}
 }
 

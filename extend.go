@@ -30,7 +30,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err := l.validateExtension(ctx, "Extend", ttl); err != nil {
 		return err
 	}
-	return l.inner.Extend(ctx, ttl.Truncate(time.Millisecond))
+	return l.inner().Extend(ctx, ttl.Truncate(time.Millisecond))
 }
 
 // validateExtension checks the arguments of the method with this name. It also returns ctx's error
@@ -42,7 +42,7 @@ func (l *Lease) validateExtension(ctx context.Context, name string, ttl time.Dur
 	case ctx == nil:
 		return errNilContext
 	}
-	if err := checkTTL(name, ttl, l.inner.MaxTTL()); err != nil {
+	if err := checkTTL(name, ttl, l.inner().MaxTTL()); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil && l.Err() == nil {
@@ -86,5 +86,5 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	if ttl < d {
 		ttl += time.Millisecond // MaxTTL is in whole milliseconds
 	}
-	return l.inner.Keep(ctx, ttl)
+	return l.inner().Keep(ctx, ttl)
 }

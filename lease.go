@@ -11,17 +11,20 @@ import (
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
 // concurrent use. A nil Lease and the zero Lease hold nothing and are over: ErrReleased.
-type Lease struct{ inner *locker.Lease }
+type Lease locker.Lease
+
+// inner returns the lease of package locker that l is.
+func (l *Lease) inner() *locker.Lease { return (*locker.Lease)(l) }
 
 // isZero reports whether l is nil or the zero value, which no call of a Client has returned.
-func (l *Lease) isZero() bool { return l == nil || l.inner == nil }
+func (l *Lease) isZero() bool { return l.inner().IsZero() }
 
 // Key returns the first key, without the prefix.
 func (l *Lease) Key() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.inner.Key()
+	return l.inner().Key()
 }
 
 // Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the
@@ -30,7 +33,7 @@ func (l *Lease) Keys() []string {
 	if l.isZero() {
 		return nil
 	}
-	return l.inner.Keys()
+	return l.inner().Keys()
 }
 
 // Token returns what the value of the keys begins with on the nodes: 27 random characters, and
@@ -41,7 +44,7 @@ func (l *Lease) Token() string {
 	if l.isZero() {
 		return ""
 	}
-	return l.inner.Token()
+	return l.inner().Token()
 }
 
 // Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
@@ -50,7 +53,7 @@ func (l *Lease) Fence() int64 {
 	if l.isZero() {
 		return 0
 	}
-	return l.inner.Fence()
+	return l.inner().Fence()
 }
 
 // Until returns when the lease ends unless it is extended. The time has a monotonic clock reading.
@@ -60,7 +63,7 @@ func (l *Lease) Until() time.Time {
 	if l.isZero() {
 		return time.Time{}
 	}
-	return l.inner.Until()
+	return l.inner().Until()
 }
 
 // Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrKept, ErrExpired,
@@ -71,7 +74,7 @@ func (l *Lease) Err() error {
 	if l.isZero() {
 		return ErrReleased
 	}
-	return l.inner.Err()
+	return l.inner().Err()
 }
 
 // Context returns a context that is cancelled when the lease ends, whatever the network does.
@@ -82,7 +85,7 @@ func (l *Lease) Context() context.Context {
 	if l.isZero() {
 		return cancelled(context.Background(), ErrReleased)
 	}
-	return l.inner.Context()
+	return l.inner().Context()
 }
 
 // Done returns the channel of Context, which is closed when the lease ends.
@@ -111,7 +114,7 @@ func (l *Lease) bind(ctx context.Context) (bound context.Context, unbind func())
 	if l.isZero() {
 		return cancelled(ctx, ErrReleased), func() {}
 	}
-	return l.inner.Bind(ctx)
+	return l.inner().Bind(ctx)
 }
 
 // cancelled returns a context of parent that is over.
@@ -138,7 +141,7 @@ func (l *Lease) Release(ctx context.Context) error {
 	case ctx == nil:
 		return errNilContext
 	}
-	return l.inner.Release(ctx)
+	return l.inner().Release(ctx)
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. The error joins the errors
@@ -150,7 +153,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	held := make([]*locker.Lease, 0, len(leases))
 	for _, l := range leases {
 		if !l.isZero() {
-			held = append(held, l.inner)
+			held = append(held, l.inner())
 		}
 	}
 	var failed []error

@@ -40,9 +40,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 		Logger: quiet,
 	}, locker.Config{
 		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
-		NewLease:   func(l *locker.Lease) any { return l },
-		LeaseOf:    func(user any) *locker.Lease { return user.(*locker.Lease) },
-		VotesError: votesError, OnUnexpectedEnd: func(any, error) {},
+		VotesError: votesError, OnUnexpectedEnd: func(*locker.Lease, error) {},
 	})
 	require.NoError(t, err)
 	run := callbacks.New(quiet)

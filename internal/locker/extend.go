@@ -61,14 +61,14 @@ func (l *Lease) named(err error) error {
 func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	keys := 0
 	for i := range due {
-		keys += k.cfg.LeaseOf(due[i].Owner).claim.Len()
+		keys += due[i].Owner.(*Lease).claim.Len()
 	}
 	attempts := make([]parts.Attempt, len(due))
 	began := time.Now()
 	together := k.Mux.Extensions(keys)
 	for i := range due {
 		e := &due[i]
-		l := k.cfg.LeaseOf(e.Owner)
+		l := e.Owner.(*Lease)
 		attempts[i] = together.Add(l.claim, e.TTL, e.SendBefore, e.MinTimeout)
 	}
 	together.Send()

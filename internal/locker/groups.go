@@ -92,7 +92,7 @@ func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
 	if o.HasFunction {
 		of = withFunction
 	}
-	return managers[of].Hold(&l.term, k.cfg.NewLease(l), grant)
+	return managers[of].Hold(&l.term, l, grant)
 }
 
 // Outage returns the queue of a group of these keys that has no quorum that can grant. If there is

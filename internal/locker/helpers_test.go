@@ -29,15 +29,13 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 		Dial: dial, Logger: quiet,
 	}, Config{
 		Owner: "web-3:4711", MaxTTL: ttl, Logger: quiet, Suspended: suspended,
-		NewLease: func(l *Lease) any { return l },
-		LeaseOf:  func(user any) *Lease { return user.(*Lease) },
 		VotesError: func(votes multiplex.Outcome) error {
 			if votes.Result == multiplex.Won {
 				return nil
 			}
 			return errors.New("not confirmed")
 		},
-		OnUnexpectedEnd: func(any, error) {},
+		OnUnexpectedEnd: func(*Lease, error) {},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/lockpipe/lockpipe/lease"
 )
 
-// Lease is the right to its keys until it ends. The user's lease has it inside.
+// Lease is the right to its keys until it ends. It is the user's lease, with other methods.
 type Lease struct {
 	locker *Locker
 	term   lease.Term
@@ -48,8 +48,8 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 	return l
 }
 
-// User returns the user's lease, of which l is a part.
-func (l *Lease) User() any { return l.term.Owner() }
+// IsZero reports whether l is nil or the zero value, which is no lease.
+func (l *Lease) IsZero() bool { return l == nil || l.locker == nil }
 
 // MaxTTL returns Config.MaxTTL.
 func (l *Lease) MaxTTL() time.Duration { return l.locker.cfg.MaxTTL }

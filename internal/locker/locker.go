@@ -32,14 +32,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Suspended is for lease.Config.
 	Suspended func(now time.Time) time.Duration
-	// NewLease returns the user's lease with this one inside.
-	NewLease func(l *Lease) (user any)
-	// LeaseOf returns what is inside the user's lease.
-	LeaseOf func(user any) *Lease
 	// VotesError returns the error of an extension or a release; nil if a quorum granted it.
 	VotesError func(multiplex.Outcome) error
 	// OnUnexpectedEnd is called once for each lease that was lost or expired. It must not block.
-	OnUnexpectedEnd func(user any, end error)
+	OnUnexpectedEnd func(l *Lease, end error)
 }
 
 // Locker takes leases on the nodes of one client. All methods are safe for concurrent use.
@@ -192,8 +188,8 @@ func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err 
 // endLeases ends all leases of one kind. It returns them, and how many keys they have.
 func (k *Locker) endLeases(of kind) (leases []*Lease, keys int) {
 	for _, m := range k.managers[of] {
-		for _, user := range m.Close() {
-			l := k.cfg.LeaseOf(user)
+		for _, owner := range m.Close() {
+			l := owner.(*Lease)
 			leases = append(leases, l)
 			keys += l.claim.Len()
 		}

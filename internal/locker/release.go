@@ -118,14 +118,14 @@ func (l *Lease) releaseInBackground() {
 }
 
 // leaseEnded is what the lease manager calls for each lease that was lost or expired.
-func (k *Locker) leaseEnded(user any, end error) {
+func (k *Locker) leaseEnded(owner any, end error) {
 	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
 	// not, something may be left.
-	l := k.cfg.LeaseOf(user)
+	l := owner.(*Lease)
 	if end != lease.ErrExpired || l.claim.NeedsCleanup() {
 		l.releaseInBackground()
 	} else {
 		k.passOn(l, nil)
 	}
-	k.cfg.OnUnexpectedEnd(user, end)
+	k.cfg.OnUnexpectedEnd(l, end)
 }
