@@ -89,7 +89,7 @@ type Config struct {
 	// Prefix is put before every key on the nodes. Neither it nor a key may begin with "lockpipe:".
 	// Such names, behind the Prefix, are the Client's own. Prefix and key together may not contain
 	// a name that clients with another Prefix use for themselves: "lockpipe:admitted",
-	// "lockpipe:fence:", "lockpipe:layouts" or "lockpipe:none:".
+	// "lockpipe:fences", "lockpipe:layouts" or "lockpipe:none:".
 	Prefix string
 	// Owner says who has the locks of this Client. It is kept with each lock on the nodes, behind
 	// the random part of the token. By default it is the name of the host and the id of the

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/stretchr/testify/require"
@@ -41,7 +43,7 @@ func (v *fakeNodes) onlyCompanions(t *testing.T) {
 // noCompanions is what else is left on node i.
 func (v *fakeNodes) noCompanions(i int) []string {
 	return slices.DeleteFunc(v.keys(i), func(key string) bool {
-		return strings.Contains(key, prefix+companion(""))
+		return key == prefix+ids.FencesKey
 	})
 }
 
@@ -278,6 +280,27 @@ func (v *fakeNodes) ttl(i int, key string) time.Duration { return v.nodes[i].TTL
 // set gives the key a value on node i, without an end.
 func (v *fakeNodes) set(i int, key, value string) { v.nodes[i].Set(prefix+key, value) }
 
+// fenceMember is where a node has the numbers of a key.
+func fenceMember(key string) string { return strconv.Itoa(int(ids.FenceMember(key))) }
+
+// fence is the highest number that node i knows for the key, as text; "0" where it knows none.
+func (v *fakeNodes) fence(i int, key string) string {
+	n := v.nodes[i].Score(prefix+ids.FencesKey, fenceMember(key))
+	return strconv.FormatInt(int64(n), 10)
+}
+
+// setFence has node i know a number for the key.
+func (v *fakeNodes) setFence(i int, key, number string) {
+	n, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		panic(err)
+	}
+	v.nodes[i].SetScore(prefix+ids.FencesKey, fenceMember(key), n)
+}
+
+// forgetFence has node i know no number for the key.
+func (v *fakeNodes) forgetFence(i int, key string) { v.setFence(i, key, "0") }
+
 // del takes the key off node i.
 func (v *fakeNodes) del(i int, key string) { v.nodes[i].Delete(prefix + key) }
 
@@ -379,7 +402,7 @@ func (n *fakeNode) before(command string, args []string, greeted bool) (reply st
 		// No change is pushed, and no former connection is ended: its commands may come late.
 		return failed("ERR unknown subcommand")
 	}
-	lock := greeted && (command == "SET" || command == "EVALSHA")
+	lock := greeted && (command == "SET" || command == "EVALSHA" || command == "ZADD")
 	probes := func(arg string) bool { return strings.HasPrefix(arg, prefix+"lockpipe:none:") }
 	switch {
 	case lock && slices.ContainsFunc(args, probes): // the connector's, at any time

@@ -46,14 +46,14 @@ func TestFence_AClockThatIsBehindCatchesUpInOneAttempt(t *testing.T) {
 				var seen fence.Checker
 				fenced(t, ahead, &seen, "k")
 				began, before := time.Now(), c.Stats().Attempts
-				extra := 0
+				keys := uint64(1)
 				if name == "each" {
-					extra = 1
+					keys = 2
 				}
 				passed(t, &seen, call(t, c))
-				require.Equal(t, before+2+uint64(extra), c.Stats().Attempts)
+				require.Equal(t, before+2*keys, c.Stats().Attempts)
 				passed(t, &seen, call(t, c))
-				require.Equal(t, before+3+2*uint64(extra), c.Stats().Attempts)
+				require.Equal(t, before+3*keys, c.Stats().Attempts)
 				require.Zero(t, time.Since(began), "no pause")
 				v.onlyCompanions(t)
 			})
@@ -100,7 +100,7 @@ func TestFence_APauseBehindTheClockGivesNoOldOne(t *testing.T) {
 				release(t, l)
 				synctest.Wait()
 				for i := range v.nodes {
-					v.del(i, companion("k"))
+					v.forgetFence(i, "k")
 				}
 				o := <-got
 				if o.err != nil {
@@ -123,7 +123,7 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 		keys, others := keysOf("k", 100), keysOf("other", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				v.setFence(i, k, strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 					10))
 			}
 		}
@@ -143,27 +143,27 @@ func TestFence_ManyStaleKeysWaitTogether(t *testing.T) {
 	}, timeout(50*time.Millisecond))
 }
 
-// The goal: others with a faster clock acquire the keys again and again. A call that has to wait
-// for its own release does that once. A call that does not have to tries again at once, three
-// times.
+// The goal: others with a faster clock acquire the keys again and again. A call tries again at
+// once, three times.
 func TestFence_ACallThatStaysBehindGivesUp(t *testing.T) {
 	t.Parallel()
-	for stale, attempts := range map[int]uint64{1: 2, 2: 4} {
+	const attempts = 4
+	for stale := 1; stale <= 2; stale++ {
 		inBubble(t, 2, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			higher := time.Now().Add(time.Hour).UnixMicro()
 			lockpipe.BehindClock(c, func() {
 				higher += 10
 				for i := range stale {
-					v.set(i, companion("k"), strconv.FormatInt(higher, 10))
-					v.set(i, companion("other"), strconv.FormatInt(higher, 10))
+					v.setFence(i, "k", strconv.FormatInt(higher, 10))
+					v.setFence(i, "other", strconv.FormatInt(higher, 10))
 				}
 			})
 			_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
 			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
-			require.Equal(t, attempts, c.Stats().Attempts)
+			require.EqualValues(t, attempts, c.Stats().Attempts)
 			err = c.TryAcquireEach(t.Context(), []string{"other"}, lockpipe.WithFencing())[0].Err
 			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
-			require.Equal(t, 2*attempts, c.Stats().Attempts)
+			require.EqualValues(t, 2*attempts, c.Stats().Attempts)
 			v.onlyCompanions(t)
 		})
 	}
@@ -177,7 +177,7 @@ func TestFence_AStaleMinorityDoesNotDragAWaitingCall(t *testing.T) {
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		held := v.hold(t, v.client(t), "k", lockpipe.WithFencing())
 		v.del(0, "k")
-		v.set(0, companion("k"), "4102444800000000")
+		v.setFence(0, "k", "4102444800000000")
 		waiting := queue(t, c, "k", lockpipe.WithFencing())
 		time.Sleep(10 * time.Second)
 		release(t, held)
@@ -197,7 +197,7 @@ func TestFence_HalfOfTheNodesAreStaleForManyKeys(t *testing.T) {
 		keys := keysOf("k", 100)
 		ahead := time.Now().Add(time.Hour).UnixMicro()
 		for i, k := range keys {
-			v.set(i%2, companion(k), strconv.FormatInt(ahead+int64(1000*i), 10))
+			v.setFence(i%2, k, strconv.FormatInt(ahead+int64(1000*i), 10))
 		}
 		for i, r := range c.TryAcquireEach(t.Context(), keys, lockpipe.WithFencing()) {
 			require.NoError(t, r.Err)
@@ -215,17 +215,13 @@ func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(i, companion("k"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+			v.setFence(i, "k", strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 				10))
 		}
 		l := try(t, c, "k", lockpipe.WithFencing())
 		require.Equal(t, time.Now().UnixMicro(), l.Fence())
 		require.Equal(t, uint64(1), c.Stats().Attempts)
 		synctest.Wait()
-		require.Equal(t, []string{"", "", l.Token()}, []string{
-			v.get(0, "k"), v.get(1, "k"),
-			v.get(2, "k"),
-		})
 		release(t, l)
 		v.onlyCompanions(t)
 	})
@@ -233,12 +229,12 @@ func TestFence_AStaleMinorityDoesNotMatter(t *testing.T) {
 
 // The goal: half of an even number of nodes is stale and no quorum. The client first deletes what
 // the others granted, so that the next attempt does not find it.
-func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
+func TestFence_ACatchUpIsBehindWhatItLeft(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
 		inBubble(t, n, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			for i := range n / 2 {
-				v.set(i, companion("k:0"),
+				v.setFence(i, "k:0",
 					strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10))
 			}
 			v.silence(span(n/2, n)...) // what they grant late would be in the way
@@ -258,14 +254,13 @@ func TestFence_ACatchUpWaitsForWhatItLeftBehind(t *testing.T) {
 	}
 }
 
-// The goal: some nodes may still grant what the call gave up. The next attempt does not leave
-// before that is deleted. Otherwise it would find its own caller there: a release on a node waits
-// for the answer of that node, and other attempts do not.
-func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
+// The goal: some nodes may still grant what the call gave up. The next attempt reaches each of them
+// behind the release of that. Otherwise it would find its own caller there.
+func TestFence_ACatchUpIsBehindWhatMayStillBeGranted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 2 {
-			v.set(i, companion("k:0"), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+			v.setFence(i, "k:0", strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 				10))
 		}
 		v.fail(2, readOnly)
@@ -276,7 +271,6 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 			return outcome{lease: l, err: err}
 		})
 		synctest.Wait()
-		require.Equal(t, uint64(1), c.Stats().Attempts)
 		v.speak(3, 4)
 		l := granted(t, taken)
 		require.Greater(t, l.Fence(), time.Now().Add(time.Hour).UnixMicro())
@@ -288,7 +282,7 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 		keys := keysOf("k", 100)
 		for _, k := range keys {
 			for i := range 2 {
-				v.set(i, companion(k), strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
+				v.setFence(i, k, strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(),
 					10))
 			}
 		}
@@ -299,7 +293,6 @@ func TestFence_ACatchUpWaitsForWhatMayStillBeGranted(t *testing.T) {
 				lockpipe.WithFencing())
 		})
 		synctest.Wait()
-		require.Equal(t, uint64(100), c.Stats().Attempts)
 		v.speak(3, 4)
 		for _, r := range <-taken {
 			require.NoError(t, r.Err)

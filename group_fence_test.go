@@ -21,7 +21,7 @@ func TestGroups_AFenceIsAboveThoseOfAllGroups(t *testing.T) {
 		for round, name := range []string{"try", "wait", "async", "try", "wait", "async"} {
 			ahead += int64(time.Hour / time.Microsecond)
 			for _, i := range membersOf([]string{"a", "b", "c"}[round/2]) {
-				v.set(i, companion(keys[round/2]), strconv.FormatInt(ahead, 10))
+				v.setFence(i, keys[round/2], strconv.FormatInt(ahead, 10))
 			}
 			for _, key := range keys {
 				seen.Allow(key, ahead)
@@ -43,7 +43,7 @@ func TestGroups_AFenceIsAboveThoseOfAllGroups(t *testing.T) {
 			for _, key := range keys {
 				have := 0
 				for _, i := range membersOf(c.GroupOf(key)) {
-					number, _ := strconv.ParseInt(v.get(i, companion(key)), 10, 64)
+					number, _ := strconv.ParseInt(v.fence(i, key), 10, 64)
 					if number >= l.Fence() {
 						have++
 					}

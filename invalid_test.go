@@ -42,8 +42,8 @@ func TestInvalid_KeysAreRefusedBeforeAnythingIsSent(t *testing.T) {
 			},
 			"more than a call takes": {many, "65537 keys"},
 			"our own": {
-				[]string{"lockpipe:fence:k"},
-				`key 1 of 1, "lockpipe:fence:k", begins with "lockpipe:"`,
+				[]string{"lockpipe:fences"},
+				`key 1 of 1, "lockpipe:fences", begins with "lockpipe:"`,
 			},
 			"our own among others": {
 				[]string{"a", "lockpipe:"},
@@ -82,25 +82,25 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	const reserved, ours = "which clients keep for themselves", `begins with "lockpipe:"`
 	for _, test := range []struct{ prefix, key, name, says string }{
-		{"lock", "pipe:fence:sku", "lockpipe:fence:", reserved},
+		{"lock", "pipe:fences", "lockpipe:fences", reserved},
 		{"lock", "pipe:admitted", "lockpipe:admitted", reserved},
-		{"", "app:lockpipe:fence:sku", "lockpipe:fence:", reserved},
+		{"", "app:lockpipe:fences", "lockpipe:fences", reserved},
 		{"", "app:lockpipe:admitted", "lockpipe:admitted", reserved},
 		{"", "app:lockpipe:none:x", "lockpipe:none:", reserved},
 		{"", "app:lockpipe:layouts", "lockpipe:layouts", reserved},
-		{"a", "pp:lockpipe:fence:sku", "lockpipe:fence:", reserved},
-		{"app:lockpipe", ":fence:sku", "lockpipe:fence:", reserved},
-		{"app:lockpipe:", "fence:sku", "lockpipe:fence:", reserved},
-		{"app:lockpipe:fence", ":", "lockpipe:fence:", reserved},
+		{"a", "pp:lockpipe:fences", "lockpipe:fences", reserved},
+		{"app:lockpipe", ":fences", "lockpipe:fences", reserved},
+		{"app:lockpipe:", "fences", "lockpipe:fences", reserved},
+		{"app:lockpipe:fence", "s:", "lockpipe:fences", reserved},
 		{"app:lockpipe:layout", "s:1", "lockpipe:layouts", reserved},
 		{"app:", "lockpipe:x", "", ours},
-		{"app:", "lockpipe:fence:x", "", ours},
+		{"app:", "lockpipe:fences:x", "", ours},
 		{"app:", "lockpipe", "", ""},
 		{"lock", "pipe:x", "", ""},
 		{"", "app:lockpipe:x", "", ""},
 		{"app:lockpipe:", "sku", "", ""},
-		{"app:lockpipe:fence", "sku", "", ""},
-		{"", "app:Lockpipe:fence:sku", "", ""},
+		{"app:lockpipe:fence", "d:sku", "", ""},
+		{"", "app:Lockpipe:fences", "", ""},
 	} {
 		behind := func(cfg *lockpipe.Config) { cfg.Prefix = test.prefix }
 		c := connected(t, newClient(t, nodes, behind))

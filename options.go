@@ -50,9 +50,9 @@ func WithAutoExtend(maxHold time.Duration) Option {
 // WithFencing gives the lease a fence: Lease.Fence is a number above the fences of all earlier
 // leases on any of its keys, whichever client took them. With it the resource can refuse a holder
 // that comes too late with a lower one. Fencing costs no round trip, but some work on the nodes,
-// and a second key next to each key, for a day. If the clock of another client was ahead, it costs
-// one round trip more, which does not count for WithMaxAttempts. A clock that is wrong by more than
-// ten minutes harms only the keys that it touched. See docs/fencing.md for what fencing depends on.
+// and up to 6 MB there. If the clock of another client was ahead, it costs one round trip more,
+// which does not count for WithMaxAttempts. A clock that is wrong by more than ten minutes harms
+// few keys besides those that it touched. See docs/fencing.md for what fencing depends on.
 func WithFencing() Option { return Option{kind: optionFencing} }
 
 // WithMaxAttempts ends a waiting call after n attempts with the error of the last one; 0 means

@@ -11,7 +11,7 @@ import (
 
 // maker returns what makes the Clients of the nodes, which connect by routes if there are any. The
 // prefix of the run is part of the keys' names and not of the Clients' configuration. So without
-// fencing a run leaves no fence keys of its own on external nodes.
+// fencing a run leaves nothing of its own on external nodes.
 func (c Config) maker(n *nodes.Nodes, routes *faults.Routes) *fleet.Maker {
 	return &fleet.Maker{
 		New: func(stage fleet.Stage) (*lockpipe.Client, error) {

@@ -105,7 +105,7 @@ type Config struct {
 	// first TTL.
 	AutoExtend time.Duration
 	// Fencing is whether every lock is taken with fencing, and its fence compared with earlier
-	// ones. Nodes that are there already then keep a fence key for each key for a day.
+	// ones. Nodes that are there already then keep the fences: 6 MB at most.
 	Fencing bool
 	// TTL is the lease time.
 	TTL time.Duration

@@ -9,6 +9,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 var (
@@ -319,6 +320,6 @@ func (a *Attempt) unanswered() quorum.Nodes {
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
 	for s := a.unanswered(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.Lowest()].CountTimeout()
+		a.mux.nodes[s.Lowest()].Counts.CountFailure(stats.FailedTimeout, 1)
 	}
 }

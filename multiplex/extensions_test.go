@@ -30,21 +30,21 @@ func TestExtensions_LeaveTogether(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		claims := holds(t, m, 100)
-		before := m.nodes[0].Stats()
+		before := m.nodes[0].Counts.Stats()
 		e := m.Extensions(len(claims))
 		var attempts []*Attempt
 		for _, c := range claims {
 			attempts = append(attempts, e.Add(c, time.Minute, time.Now().Add(time.Minute), 0))
 		}
 		require.NoError(t, wait(m.Acquire(claim("other", "t"), time.Minute, 1), t.Context()))
-		require.Equal(t, before.Flushes+1, m.nodes[0].Stats().Flushes)
+		require.Equal(t, before.Flushes+1, m.nodes[0].Counts.Stats().Flushes)
 		e.Send()
 		for _, a := range attempts {
 			require.NoError(t, wait(a, t.Context()))
 		}
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		after := m.nodes[0].Stats()
+		after := m.nodes[0].Counts.Stats()
 		require.Equal(t, before.Flushes+2, after.Flushes)
 		require.Equal(t, before.Operations+101, after.Operations)
 	})
@@ -66,14 +66,14 @@ func TestExtensions_AReleaseTakesThePlace(t *testing.T) {
 			t.Context()))
 		time.Sleep(5 * time.Millisecond)
 		synctest.Wait()
-		before := m.nodes[0].Stats()
+		before := m.nodes[0].Counts.Stats()
 		e.Send()
 		require.ErrorContains(t, wait(released, t.Context()), node.ErrSuperseded.Error())
 		require.ErrorContains(t, wait(newer, t.Context()), node.ErrSuperseded.Error())
 		require.NoError(t, wait(other, t.Context()))
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, before.Operations+1, m.nodes[0].Stats().Operations)
+		require.Equal(t, before.Operations+1, m.nodes[0].Counts.Stats().Operations)
 		for _, s := range stores {
 			require.NotContains(t, s.keys, "k0")
 			require.Contains(t, s.keys, "k1")

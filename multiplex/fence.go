@@ -4,30 +4,33 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/script"
 )
 
 // Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence, in
-// addition to its keys. A node grants only if the fence keys of all keys are below first there.
-// Then it sets them to last. Fence comes after Init, and before the only attempt to acquire. The
-// validity of that attempt counts from before: a time before the numbers were taken. So no lease
-// begins long after the time that its numbers stand for, however long the process is paused in
-// between.
+// addition to its keys. A node grants only if it knows no number of the keys that is not below
+// first. Then it knows last: see node's commands. Fence comes after Init, and before the only
+// attempt to acquire. The validity of that attempt counts from before: a time before the numbers
+// were taken. So no lease begins long after the time that its numbers stand for, however long the
+// process is paused in between.
 //
 // So the numbers of a lease are above those of every earlier lease on one of its keys. Let a lease
 // be granted by a quorum and end, and let another be granted by a quorum after that. Some node is
 // in both quorums. If the leases need quorums of several sets, this holds for a set of both.
 //
-// That node granted the first lease before the second. Suppose it had been the other way round.
-// Then the second's key had to be gone there before the node granted the first. Validity counts
-// from before an attempt is sent, so the second lease would have ended before the first began.
+// That node has taken the keys for the first lease before it took them for the second. Suppose it
+// had been the other way round. Then the second's key had to be gone there before the node granted
+// the first. Validity counts from before an attempt is sent, so the second lease would have ended
+// before the first began.
 //
-// And when that node granted the second lease, its fence key had the last number of the first, or
-// more.
+// And the node has raised the first lease's number before the second's. Suppose that the first's
+// came behind. It came behind the command that took the second lease's keys, so the first lease's
+// keys were gone. Then the first lease had ended before this vote arrived, and it does not count.
+// So the second number was raised from the first, or from more.
 //
-// That ends when a node forgets its fence keys. Then a lower fence is possible only if each node in
+// That ends when a node forgets its numbers. Then a lower fence is possible only if each node in
 // both quorums forgot. The restart guard lets a node that forgot vote after MaxTTL, and the numbers
 // follow the wall clocks of the clients.
 func (c *Claim) Fence(before time.Time, first, last int64) { c.keys.SetFence(before, first, last) }
@@ -49,15 +52,14 @@ func (c *Claim) validityStart(k node.Kind) time.Time {
 }
 
 // MaxFence is the highest number of a fence.
-const MaxFence = script.MaxFence
+const MaxFence = ids.MaxFence
 
 // FenceTooLow explains, after Wait, an acquire with a fence. seen is the highest number that was in
 // its way on any node so far and can be exceeded; 0: none. again: that is why the attempt failed,
-// or may be, and a higher fence may be granted. atOnce: the nodes that said so are a quorum, and
-// nothing of this attempt is on them. Otherwise its release is worth waiting for.
-func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
+// or may be, and a higher fence may be granted.
+func (a *Attempt) FenceTooLow() (seen int64, again bool) {
 	if a.claim.keys.Fence() == nil {
-		return 0, false, false
+		return 0, false
 	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
@@ -75,8 +77,6 @@ func (a *Attempt) FenceTooLow() (seen int64, again, atOnce bool) {
 			hopeful |= quorum.Node(i)
 		}
 	}
-	q := a.system()
-	again = a.decision == quorum.NoQuorum && behind != 0 && q.IsQuorum(behind|hopeful)
-	return seen, again, again && q.IsQuorum(behind) &&
-		a.claim.Len() <= script.AcquireFenced.MaxSet()
+	again = a.decision == quorum.NoQuorum && behind != 0 && a.system().IsQuorum(behind|hopeful)
+	return seen, again
 }

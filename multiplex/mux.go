@@ -22,6 +22,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -258,8 +259,12 @@ func (m *Mux) all() quorum.Nodes { return quorum.First(len(m.nodes)) }
 
 // countUnsent counts an attempt that was not put into the log for these nodes.
 func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
+	reason := stats.FailedDown
+	if why == batch.ErrOverloaded {
+		reason = stats.FailedOverload
+	}
 	for ; nodes != 0; nodes &= nodes - 1 {
-		m.nodes[nodes.Lowest()].CountUnsent(why == batch.ErrOverloaded)
+		m.nodes[nodes.Lowest()].Counts.CountFailure(reason, 1)
 	}
 }
 

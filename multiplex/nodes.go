@@ -11,6 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -45,7 +46,7 @@ type NodeStatus struct {
 }
 
 // NodeStats are counts about one node since New.
-type NodeStats = node.Stats
+type NodeStats = stats.NodeStats
 
 // newNode returns the node with this index.
 func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
@@ -164,7 +165,7 @@ func (m *Mux) Nodes() []NodeStatus {
 	all := make([]NodeStatus, len(m.nodes))
 	for i, n := range m.nodes {
 		s := &all[i]
-		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Stats()
+		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Counts.Stats()
 		s.State, s.Until, s.Err = n.Link.Status()
 		s.Lacking = s.State.IsConnected() && m.lacks(i)
 		s.PendingReleases, s.DroppedReleases = n.PendingReleases()

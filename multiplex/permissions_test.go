@@ -19,7 +19,7 @@ import (
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestPermissions_EachIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +getrange +evalsha " +
-	"+script|load +info +config|get +hgetall +hset +hdel " +
+	"+script|load +zadd +zscore +info +config|get +hgetall +hset +hdel " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
 
 // What a user can lack.
@@ -164,8 +164,8 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 		"~app:lockpipe:admitted": {
 			"can't be read: NOPERM",
 		},
-		"~app:lockpipe:fence:*": {lacksFence},
-		"~app:lockpipe:none:*":  nil,
+		"~app:lockpipe:fences": {lacksFence},
+		"~app:lockpipe:none:*": nil,
 	} {
 		t.Run("without "+missing, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +173,7 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" {
 				// The patterns one by one.
 				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted "+
-					"~app:lockpipe:layouts ~app:lockpipe:fence:* ~app:lockpipe:none:*", 1)
+					"~app:lockpipe:layouts ~app:lockpipe:fences ~app:lockpipe:none:*", 1)
 			}
 			if missing != "" {
 				rules = without(t, rules, missing)

@@ -4,6 +4,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/node"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // read is one trip of a node through the log.
@@ -47,8 +48,12 @@ func (m *Mux) missed(i int, rounds []*batch.Round[Attempt, roundState], keep boo
 ) {
 	n := m.nodes[i]
 	why, down := n.Link.Rejects()
-	if !down {
-		why = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}
+	reason := stats.FailedDown
+	switch {
+	case !down:
+		why, reason = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}, stats.FailedQueuedTooLong
+	case n.Link.State() == NodeQuarantined:
+		reason = stats.FailedQuarantined
 	}
 	for _, r := range rounds {
 		asked := 0
@@ -69,7 +74,7 @@ func (m *Mux) missed(i int, rounds []*batch.Round[Attempt, roundState], keep boo
 			}
 		}
 		if !r.State.isLeft() {
-			n.CountMissed(down, asked)
+			n.Counts.CountFailure(reason, asked)
 			m.finish(r, i, &r.State.missed, why)
 		}
 	}

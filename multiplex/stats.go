@@ -20,7 +20,7 @@ type counts struct{ attempts, splitVotes atomic.Uint64 }
 func (m *Mux) Stats() Stats {
 	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
 	for _, n := range m.nodes {
-		flushes, operations := n.Flushed()
+		flushes, operations := n.Counts.Flushed()
 		kept, dropped := n.PendingReleases()
 		s.Flushes += flushes
 		s.Operations += operations

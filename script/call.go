@@ -11,18 +11,8 @@ const MaxKeys = 250
 type Set struct {
 	Keys  []string
 	Token string
-	// TTL is in milliseconds, as decimal text. Release and RaiseFence ignore it.
+	// TTL is in milliseconds, as decimal text. Release ignores it.
 	TTL string
-	// Fence is for AcquireFenced; nil for the others.
-	Fence *Fence
-}
-
-// Fence is what a set with fencing has in addition.
-type Fence struct {
-	// FenceKeys are the keys that have the highest fence of each of the set's keys.
-	FenceKeys []string
-	// First and Last are the first and last number that the set reserves, as decimal text.
-	First, Last string
 }
 
 // Call is one EVALSHA: the sets that it carries, of at most MaxKeys keys together.
@@ -36,22 +26,14 @@ type Call struct {
 	Offset []int
 	// Keys and Args are KEYS and ARGV.
 	Keys, Args []string
-
-	script    *Script
-	fenceKeys []string // that Plan.Calls puts behind Keys
 }
 
 // Tokens returns which of Args are tokens: the one at first, and each at that distance behind the
-// one before. RaiseFence has none, and then first is negative.
+// one before.
 func (c *Call) Tokens() (first, distance int) {
 	distance = (len(c.Args) - 1) / len(c.Owners)
-	switch {
-	case c.script == RaiseFence:
-		return -1, distance
-	case c.Args[0] != "": // the compact form
+	if c.Args[0] != "" { // the compact form
 		return 1, distance
-	case c.script == AcquireFenced:
-		return 3, distance
 	}
 	return 2, distance
 }
@@ -60,7 +42,7 @@ func (c *Call) Tokens() (first, distance int) {
 type form int
 
 const (
-	compact form = iota // sets of one key and one number, with the same TTL
+	compact form = iota // sets of one key, with the same TTL
 	general             // any sets
 	forms
 )
@@ -80,22 +62,21 @@ func (p *Plan) Reset(s *Script) {
 	for i := range p.calls[:p.used] {
 		c := &p.calls[i]
 		clear(c.Keys)
-		clear(c.fenceKeys)
 		clear(c.Args)
 		c.Owners, c.Sizes, c.Offset = c.Owners[:0], c.Sizes[:0], c.Offset[:0]
-		c.Keys, c.fenceKeys, c.Args = c.Keys[:0], c.fenceKeys[:0], c.Args[:0]
+		c.Keys, c.Args = c.Keys[:0], c.Args[:0]
 	}
 	p.used = 0
 	p.open = [forms]int{}
 }
 
-// Add puts a set into the plan. owner is a number of the caller's choice. A set of up to
-// Script.MaxSet keys stays in one call, so that the node grants or refuses it as a whole. A larger
-// one is spread over several calls.
+// Add puts a set into the plan. owner is a number of the caller's choice. A set of up to MaxKeys
+// keys stays in one call, so that the node grants or refuses it as a whole. A larger one is spread
+// over several calls.
 func (p *Plan) Add(owner int, s Set) {
-	from, keys, most := 0, s.Keys, p.script.MaxSet()
-	for ; len(keys)-from > most; from += most {
-		s.Keys = keys[from : from+most]
+	from, keys := 0, s.Keys
+	for ; len(keys)-from > MaxKeys; from += MaxKeys {
+		s.Keys = keys[from : from+MaxKeys]
 		p.add(owner, from, s)
 	}
 	s.Keys = keys[from:]
@@ -104,24 +85,14 @@ func (p *Plan) Add(owner int, s Set) {
 
 // Calls returns the calls. Sets of one form are in the order in which they were added. The calls
 // are valid until the next Reset, before which the plan takes no more sets.
-func (p *Plan) Calls() []Call {
-	calls := p.calls[:p.used]
-	for i := range calls {
-		c := &calls[i]
-		c.Keys = append(c.Keys, c.fenceKeys...)
-		clear(c.fenceKeys)
-		c.fenceKeys = c.fenceKeys[:0]
-	}
-	return calls
-}
+func (p *Plan) Calls() []Call { return p.calls[:p.used] }
 
 // Script returns the script that the plan is for.
 func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) &&
-		(s.Fence == nil || s.Fence.First == s.Fence.Last) {
+	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) {
 		f = compact
 	}
 	c := p.call(f, len(s.Keys), s.TTL)
@@ -129,15 +100,7 @@ func (p *Plan) add(owner, from int, s Set) {
 	c.Sizes = append(c.Sizes, len(s.Keys))
 	c.Offset = append(c.Offset, from)
 	c.Keys = append(c.Keys, s.Keys...)
-	if p.script == AcquireFenced {
-		c.fenceKeys = append(c.fenceKeys, s.Fence.FenceKeys[from:from+len(s.Keys)]...)
-	}
 	switch {
-	case p.script == AcquireFenced && f == compact:
-		c.Args = append(c.Args, s.Token, s.Fence.First)
-	case p.script == AcquireFenced:
-		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.TTL, s.Token, s.Fence.First,
-			s.Fence.Last)
 	case f == compact:
 		c.Args = append(c.Args, s.Token)
 	case !p.script.hasTTL():
@@ -155,7 +118,7 @@ func (p *Plan) fitsCompact(ttl string) bool {
 
 // call returns a call of the form f that takes so many more keys.
 func (p *Plan) call(f form, keys int, ttl string) *Call {
-	if open := p.open[f]; open > 0 && len(p.calls[open-1].Keys)+keys <= p.script.MaxSet() {
+	if open := p.open[f]; open > 0 && len(p.calls[open-1].Keys)+keys <= MaxKeys {
 		return &p.calls[open-1]
 	}
 	if p.used == len(p.calls) {
@@ -164,7 +127,6 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 	c := &p.calls[p.used]
 	p.used++
 	p.open[f] = p.used
-	c.script = p.script
 	head := ""
 	if f == compact {
 		if head = ttl; !p.script.hasTTL() {
@@ -182,15 +144,10 @@ func (c *Call) Split() []Call {
 	calls := make([]Call, len(c.Owners))
 	first := 0
 	for i, n := range c.Sizes {
-		keys := c.Keys[first : first+n : first+n]
-		if c.script == AcquireFenced {
-			fenceKeys := c.Keys[len(c.Keys)/2:]
-			keys = append(keys, fenceKeys[first:first+n]...)
-		}
 		calls[i] = Call{
 			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], Offset: c.Offset[i : i+1],
-			Keys: keys, Args: append(head, rest[i*distance:(i+1)*distance]...),
-			script: c.script,
+			Keys: c.Keys[first : first+n : first+n],
+			Args: append(head, rest[i*distance:(i+1)*distance]...),
 		}
 		first += n
 	}

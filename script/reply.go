@@ -9,13 +9,7 @@ type Refusal struct {
 	// Key is the index in the set of a key that another token holds, from 0. It is Refilled if
 	// Extend found keys missing, and none that another token holds.
 	Key int
-	// HighestFence is the highest number of the set's fence keys, if AcquireFenced found none of
-	// the keys held but this number not below the fence. Then Key means nothing. Otherwise it is 0.
-	HighestFence int64
 }
-
-// MaxFence is the highest fence: up to it Lua's numbers hold every integer.
-const MaxFence = 1<<53 - 1
 
 // Refilled is the Refusal.Key of a set that Extend set again: the node has it now, but it does not
 // count as granted.
@@ -31,9 +25,9 @@ func DecodeCount(reply int64, sets int) error {
 	return nil
 }
 
-// DecodeList reads the reply of Acquire, AcquireFenced or Extend to the call c, if the reply was a
-// list. It appends the sets that were refused to refusals; the others were granted. After an error
-// the outcome of the whole call is unknown.
+// DecodeList reads the reply of Acquire or Extend to the call c, if the reply was a list. It
+// appends the sets that were refused to refusals; the others were granted. After an error the
+// outcome of the whole call is unknown.
 func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 	sets := len(c.Owners)
 	if len(reply)%2 == 0 || int(reply[0])+len(reply)/2 != sets {
@@ -42,25 +36,11 @@ func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
 	last := int64(0)
 	for ; len(reply) > 1; reply = reply[2:] {
 		set, key := reply[1], reply[2]
-		if set <= last || set > int64(sets) || key < c.minKeyNumber() ||
-			key > int64(c.Sizes[set-1]) {
+		if set <= last || set > int64(sets) || key < 0 || key > int64(c.Sizes[set-1]) {
 			return refusals, fmt.Errorf("script named key %d of set %d of %d", key, set, sets)
 		}
 		last = set
-		if key < 0 {
-			refusals = append(refusals, Refusal{Set: int(set) - 1, HighestFence: -key})
-			continue
-		}
 		refusals = append(refusals, Refusal{Set: int(set) - 1, Key: int(key) - 1})
 	}
 	return refusals, nil
-}
-
-// minKeyNumber returns the lowest number that a reply may have for a key. A number below 0 is one
-// of a fence key.
-func (c *Call) minKeyNumber() int64 {
-	if c.script == AcquireFenced {
-		return -MaxFence
-	}
-	return 0
 }

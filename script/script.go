@@ -29,11 +29,8 @@ var (
 	Extend = load("extend", "6c2d9b2630a8bbac44974c24bf653affba1579be")
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", "5d425a2cacc4efa746307aa32860fcf21e96f168")
-	// AcquireFenced is Acquire of sets with a Fence.
-	AcquireFenced = load("acquire_fenced", "5f441003aa3be44da01b8d20b50a4010ea2e3a78")
-	// RaiseFence raises the fence keys of sets to the numbers of their fences. The sets have fence
-	// keys as their Keys, and the number as their Token.
-	RaiseFence = load("raise_fence", "29c0d65808cd7336479ed36845ee8eaba845875e")
+	// Fences reads the highest numbers that a node knows. It takes no sets.
+	Fences = load("fences", "c2a930d59160ed97fd46238b18cc9f6259cf1daa")
 	// Guard writes the key of the restart guard, if it still is what the client has read. It takes
 	// no sets.
 	Guard = load("guard", "8ba44ed4553ee2dc53e0d8b5e0de983d195c8c5d")
@@ -46,21 +43,11 @@ var (
 
 // All lists every script, for loading them at once.
 func All() []*Script {
-	return []*Script{
-		Acquire, Extend, Release, AcquireFenced, RaiseFence, Guard, Probe, Layouts,
-	}
-}
-
-// MaxSet is the most keys of a set that one call takes.
-func (s *Script) MaxSet() int {
-	if s == AcquireFenced {
-		return MaxKeys / 2 // KEYS has a fence key for each
-	}
-	return MaxKeys
+	return []*Script{Acquire, Extend, Release, Fences, Guard, Probe, Layouts}
 }
 
 // hasTTL reports whether ARGV has a TTL.
-func (s *Script) hasTTL() bool { return s != Release && s != RaiseFence }
+func (s *Script) hasTTL() bool { return s != Release }
 
 // load returns the script in the file of this name. sha is computed by a test, not here: Go's
 // FIPS 140 mode refuses SHA-1.

@@ -67,9 +67,8 @@ func runCall(t *testing.T, n *lockpipetest.Nodes, s *script.Script, c *script.Ca
 	args := append([]string{"EVAL", s.Source, strconv.Itoa(len(c.Keys))}, c.Keys...)
 	switch reply := do(t, n, append(args, c.Args...)...).(type) {
 	case int64:
-		if changed = reply; s != script.RaiseFence {
-			require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
-		}
+		changed = reply
+		require.NoError(t, script.DecodeCount(reply, len(c.Owners)))
 	case []any:
 		var numbers []int64
 		for _, v := range reply {

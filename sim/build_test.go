@@ -66,7 +66,7 @@ func stallEdits() []edit {
 		// It is in the line, and nothing has sent it.
 		{"internal/node/flush.go", "", "\tconn.Trips.Flush()\n", "n.index"},
 		// It was answered, and a part of it is to be sent again.
-		{"internal/node/flush.go", "\tif len(f.retry)+len(f.alone) > 0 {\n", "", "n.index"},
+		{"internal/node/flush.go", "\tif len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {\n", "", "n.index"},
 		// Its answers have no turn yet, and then are not counted yet.
 		{"internal/node/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
 		{"multiplex/read.go", "\tn.Send(f)\n", "\tat := 0\n\tfor _, r", "i"},

@@ -153,8 +153,8 @@ func (h *history) checkSent(node int, data []byte) {
 				h.checkLateExtension(text)
 				h.setExtended(sent{node, value})
 			}
-		case args[0] == "SET", args[0] == "MSETEX", args[0] == "EVALSHA" &&
-			(args[1] == script.Acquire.SHA || args[1] == script.AcquireFenced.SHA):
+		case args[0] == "SET", args[0] == "MSETEX",
+			args[0] == "EVALSHA" && args[1] == script.Acquire.SHA:
 			for _, value := range values(args) {
 				h.checkAcquire(sent{node, value})
 			}

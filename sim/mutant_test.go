@@ -368,22 +368,28 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "companion", rule: "11: a node does not remember the fence that it granted",
+		name: "number", rule: "11: a node does not remember the number that it granted",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"internal/memorynode/fences.go", "\t\t\tn.set(l.fenceKeys[k], l.last, fenceKeyTTL)\n",
-			"\t\t\tif !simrand.Mutant(\"companion\") {\n\t\t\t\tn.set(l.fenceKeys[k], l.last, " +
-				"fenceKeyTTL)\n\t\t\t}\n",
+			"internal/memorynode/sortedsets.go", "\t\tscores[strings.Clone(rest[i+1])] = score\n",
+			"\t\tif !simrand.Mutant(\"number\") {\n\t\t\tscores[strings.Clone(rest[i+1])] = " +
+				"score\n\t\t}\n",
+		},
+	},
+	{
+		name: "raised", rule: "11: a node grants a fence that is not above the numbers it knows",
+		mix: "fenced", finds: "which is not above",
+		edit: edit{
+			"internal/node/fence.go", "\tcase p.fences == vote && int(r.Int) != p.members():\n",
+			"\tcase p.fences == vote && int(r.Int) != p.members() && !simrand.Mutant(\"raised\"):\n",
 		},
 	},
 	{
 		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
-			"internal/ids/keyset.go",
-			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n",
-			"\tf.Numbers, f.Before = [2]int64{first, last}, before\n\tif " +
-				"simrand.Mutant(\"range\") {\n\t\tlast = first\n\t}\n",
+			"internal/node/fence.go", "\tfor i, s := range e.fenced {\n",
+			"\tfor i, s := range e.fenced {\n\t\tif simrand.Mutant(\"range\") {\n\t\t\tbreak\n\t\t}\n",
 		},
 	},
 	{
@@ -573,7 +579,7 @@ var brokenRules = []mutant{
 		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind,grouped",
 		finds: "both hold", from: 150,
 		edit: edit{
-			"internal/node/together.go", "\tcase len(t.keys) != before+len(keys):\n",
+			"internal/node/newer.go", "\tcase len(t.keys) != before+len(keys):\n",
 			"\tcase len(t.keys) != before+len(keys) && !simrand.Mutant(\"twice\"):\n",
 		},
 	},

@@ -114,8 +114,7 @@ func flags(o *options) *flag.FlagSet {
 		"longest `time` for which lockpipe extends each lease automatically; 0: not at all")
 	set.BoolVar(&c.Fencing, "fencing", c.Fencing,
 		"take every lock with fencing, and check that no fence is below one before it\n(in "+
-			"scenario hold: take it, no more); nodes given as URLs keep a second key\nfor each "+
-			"of -keys for a day")
+			"scenario hold: take it, no more); nodes given as URLs keep the\nfences, 6 MB at most")
 	set.IntVar(&c.Clients, "clients", c.Clients, "`number` of independent Clients that share "+
 		"the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; "+

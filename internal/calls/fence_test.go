@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -18,12 +19,11 @@ import (
 // seen has all nodes remember a fence of x.
 func seen(t *testing.T, nodes *lockpipetest.Nodes, number int64) {
 	for i := range nodes.URLs() {
-		_, err := nodes.Do(i, "SET", companionOfX, strconv.FormatInt(number, 10))
+		_, err := nodes.Do(i, "ZADD", "lockpipe:fences", strconv.FormatInt(number, 10),
+			strconv.Itoa(int(ids.FenceMember("x"))))
 		require.NoError(t, err)
 	}
 }
-
-const companionOfX = "lockpipe:fence:x"
 
 // The goal: a fence that was too low is no lost race, no attempt that counts, and no reason for a
 // delay or another arbiter. But the arbiter may still have what it granted then, and alone

@@ -291,11 +291,10 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
 	return nil, nil
 }
 
-// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence. A
-// waiting call does not wait for a release: then it retries as after every failure.
+// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence.
 func (s *waitingCall) retryFence(a *pendingAttempt) bool {
-	again, cleanUp := s.fenceRetry.Next(&a.Attempt)
-	if again = again && !cleanUp; again {
+	again := s.fenceRetry.Next(&a.Attempt)
+	if again {
 		s.policy.Retry()
 	}
 	return again

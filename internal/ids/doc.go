@@ -6,9 +6,10 @@
 // FenceClock is a hybrid logical clock that proposes fences. A fence is a number of a lease with
 // WithFencing. It is above the fences of all earlier leases on each of the lease's keys. The clock
 // only proposes numbers: microseconds of the wall clock, always above what it proposed before. A
-// node grants a proposal only if it is above the fence key of each lock key, and writes it there
-// in the same script. So the nodes keep the order, and the clock only makes the first proposal a
-// good one. While the clients' clocks agree, that costs no round trip.
+// node grants a proposal only if it is above the number that the node knows for each lock key, and
+// raises that behind the lock keys: see package node. So the nodes keep the order, and the clock
+// only makes the first proposal a good one. While the clients' clocks agree, that costs no round
+// trip.
 //
 // # Why a later lease has the higher fence
 //
@@ -16,10 +17,11 @@
 // node is in both quorums. It granted the first lease before the second one. In the other order
 // the second lease's key had to be gone there before the node granted the first. But validity
 // counts from before the acquire is sent, so the second lease would have ended before the first
-// began. When that node granted the second lease, its fence key had the highest fence of the first
-// one, or more.
+// began. Nor has it raised the first number behind the second: that would have been behind the
+// second lease's keys too, when the first lease was over, and then its vote does not count. So when
+// that node granted the second lease, it knew the highest fence of the first one, or more.
 //
-// So no clock matters while one node of both quorums remembers its fence keys. Usually all nodes
+// So no clock matters while one node of both quorums remembers its numbers. Usually all nodes
 // grant a lease, and any minority may forget. If only a quorum granted it, one node less may
 // forget.
 //
@@ -34,19 +36,17 @@
 //  1. The numbers are taken after the moment from which validity counts. If a process is paused in
 //     between, its lease does not begin long after the time that its fence is from.
 //  2. The numbers that are reserved for handoffs come out of the same bounded lead. A lease that
-//     other callers of the process wait for reserves up to 1,000 of them, and the fence keys have
-//     the end of the range. Each lease takes a sixteenth of what is left of the lead, so there is
+//     other callers of the process wait for reserves up to 1,000 of them, and the nodes know the
+//     end of the range. Each lease takes a sixteenth of what is left of the lead, so there is
 //     something for all. Without a number left the lease is released instead of handed off.
-//  3. An extension writes the fence keys again where they are missing, and does so before it
-//     refills lost lock keys. A lease may outlive all nodes that granted it, for example during
-//     rolling restarts.
+//  3. An extension raises the numbers again, before it refills lost lock keys. A lease may outlive
+//     all nodes that granted it, for example during rolling restarts.
 //
 // # When a client is behind
 //
-// A node that has a higher fence key refuses a proposal and answers with its number. It leaves
-// nothing behind, so this is neither a refusal nor an unknown outcome for long. The number becomes
-// the floor of this call, and the call tries again at once, three times in a row at most. If the
-// nodes that said so are less than a quorum, what other nodes granted has to be deleted first.
+// A node that knows a higher number has no vote, and is asked for its number. That becomes the
+// floor of this call, and the call tries again at once, three times in a row at most. What the
+// attempt left on the nodes is released ahead of that.
 //
 // The client's clock follows such a number if it is at most ten minutes ahead of the wall clock.
 // Up to that, clocks may just not be set well, and the client pays its further round trip once
@@ -54,7 +54,7 @@
 // it by hand. It is topped for that key alone and must not spread to other keys. If the clock was
 // set ahead and is correct again, the proposals follow it back.
 //
-// Fences are above 0 and at most 2^53-1, the largest integer that a Lua number holds exactly.
+// Fences are above 0 and at most 2^53-1, the largest integer that a score holds exactly.
 //
 // # Rejected
 //

@@ -7,7 +7,7 @@ import (
 
 const (
 	// The reserved numbers may lead the clock ahead of the wall clock by a leadFraction of MaxTTL,
-	// and by maxLead at most: after nodes forgot their fence keys only the wall clocks keep the
+	// and by maxLead at most: after nodes forgot their numbers only the wall clocks keep the
 	// order. A lease gets a reserveFraction of what is left of the lead.
 	leadFraction, reserveFraction = 4, 16
 	maxLead                       = time.Minute

@@ -1,12 +1,5 @@
 package ids
 
-import (
-	"strconv"
-	"time"
-
-	"github.com/lockpipe/lockpipe/script"
-)
-
 // Keys are the keys of one claim, and the token in their values on the nodes. Init makes them,
 // once, and SetFence may follow. Nothing else changes, and they must not be copied.
 type Keys struct {
@@ -22,17 +15,6 @@ type coldKeys struct {
 	fence *Fence   // nil without one
 }
 
-// Fence is what an acquire asks for in addition to its keys: the numbers from Numbers[0] to
-// Numbers[1]. A node grants only if the fence keys of all keys are below the first there. Then it
-// sets them to the last.
-type Fence struct {
-	script.Fence
-	Numbers [2]int64
-	Before  time.Time // the numbers were taken after it
-
-	singleFenceKey [1]string // of the only key
-}
-
 // Init sets the keys, each behind prefix, and the token, which ends with suffix. The keys must
 // differ from each other.
 func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
@@ -46,32 +28,6 @@ func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
 	k.cold = &coldKeys{keys: make([]string, len(keys))}
 	for i, key := range keys {
 		k.cold.keys[i] = prefix + key
-	}
-}
-
-// SetFence has an acquire of the keys ask for the numbers from first to last, which were taken
-// after before.
-func (k *Keys) SetFence(before time.Time, first, last int64) {
-	if k.cold == nil {
-		both := new(struct { // one allocation
-			cold  coldKeys
-			fence Fence
-		})
-		k.cold, both.cold.fence = &both.cold, &both.fence
-	} else {
-		k.cold.fence = new(Fence)
-	}
-	f := k.cold.fence
-	f.Numbers, f.Before = [2]int64{first, last}, before
-	f.First = strconv.FormatInt(first, 10)
-	if f.Last = f.First; last > first {
-		f.Last = strconv.FormatInt(last, 10)
-	}
-	if f.FenceKeys = f.singleFenceKey[:]; k.Len() > 1 {
-		f.FenceKeys = make([]string, k.Len())
-	}
-	for i, key := range k.All() {
-		f.FenceKeys[i] = key[:k.prefix] + FenceKey + key[k.prefix:]
 	}
 }
 
@@ -97,6 +53,9 @@ func (k *Keys) Weight() (weight int) {
 	}
 	return weight
 }
+
+// Prefix returns what each key begins with.
+func (k *Keys) Prefix() string { return k.All()[0][:k.prefix] }
 
 // Key returns the key at i, without the prefix.
 func (k *Keys) Key(i int) string { return k.All()[i][k.prefix:] }

@@ -15,16 +15,16 @@ const (
 	// handshake finds out what the user may do. The key is there for a moment when the client
 	// probes a node.
 	ProbeKey = Reserved + "none:"
-	// FenceKey, in front of a key, is its fence key. That has the highest fence of the key.
-	FenceKey = Reserved + "fence:"
+	// FencesKey is the sorted set of the highest fences that a node knows: see Fence.
+	FencesKey = Reserved + "fences"
 	// LayoutsKey has the layouts that clients use: see script.Layouts.
 	LayoutsKey = Reserved + "layouts"
 )
 
-var reservedNames = [...]string{AdmittedKey, ProbeKey, FenceKey, LayoutsKey}
+var reservedNames = [...]string{AdmittedKey, ProbeKey, FencesKey, LayoutsKey}
 
 // ReservedNames finds these names in the full names of locks. A client with another Prefix may use
-// such a key: "app:lockpipe:fence:sku" is the fence key of "sku" behind the Prefix "app:".
+// such a key: "app:lockpipe:fences" has the fences of all keys behind the Prefix "app:".
 type ReservedNames struct {
 	begun []begunName // the names that begin in the Prefix and end behind it; usually none
 }

@@ -13,7 +13,7 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range reservedNames {
 		require.True(t, strings.HasPrefix(name, Reserved))
 	}
-	for _, used := range []string{AdmittedKey, ProbeKey, FenceKey, LayoutsKey} {
+	for _, used := range []string{AdmittedKey, ProbeKey, FencesKey, LayoutsKey} {
 		require.Contains(t, reservedNames, used)
 	}
 	plainly := func(full string) bool {
@@ -29,7 +29,7 @@ func TestReserved_IsFoundWhereverThePrefixEnds(t *testing.T) {
 	for _, name := range parts {
 		upper, cut := strings.ToUpper(name), name[:len(name)-1]
 		for _, text := range []string{"", "sku", name[1:], cut, upper, "lockpipe:"} {
-			texts = append(texts, text+name, name+text, text+"a"+name+"b"+text, text+"pipe:fence:")
+			texts = append(texts, text+name, name+text, text+"a"+name+"b"+text, text+"pipe:fences")
 		}
 	}
 	found, free := 0, 0
@@ -58,7 +58,7 @@ func TestReserved_AllocatesNothing(t *testing.T) {
 	names := NewReservedNames("lock")
 	const runs = 20_000 // what other tests leave running allocates too, but not once a run
 	require.Zero(t, testing.AllocsPerRun(runs, func() {
-		for _, key := range []string{"sku:42", "pipe:fence:sku", "lockpipe:admitted"} {
+		for _, key := range []string{"sku:42", "pipe:fencessku", "lockpipe:admitted"} {
 			_ = names.In(key)
 		}
 	}))

@@ -3,8 +3,6 @@ package locker
 import (
 	"context"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/parts"
 )
 
 // Each is one key of a TryEach: it has a lease or a failure.
@@ -50,7 +48,6 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 			e.attempt = k.acquire(key, o, &e.retry, k.hasWaiters(key, o), left, suspended)
 		}
 	}
-	var releases []parts.Attempt
 	for i := range all {
 		e := &all[i]
 		if e.decided {
@@ -58,25 +55,10 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 		}
 		e.Lease, e.Failure = k.Finish(ctx, &e.attempt, o,
 			e.attempt.of.Wait(ctx, began))
-		if e.decided = true; e.Failure == nil || !o.Fencing {
-			continue
-		}
-		retry, cleanUp := e.retry.Next(&e.attempt)
-		if cleanUp {
-			releases = append(releases, k.Mux.Release(e.attempt.lease.claim, left))
-		}
-		if retry {
-			e.decided = false
+		e.decided = e.Failure == nil || !o.Fencing || !e.retry.Next(&e.attempt)
+		if !e.decided {
 			again++
 		}
-	}
-	began = time.Now()
-	for _, r := range releases {
-		_ = r.Wait(ctx, began) // if it is not confirmed, at worst the next attempt is refused
-	}
-	for i := range all { // all that are left have waited for all releases
-		e := &all[i]
-		e.retry.cleanedUp = e.retry.cleanedUp || len(releases) > 0
 	}
 	if ctx.Err() != nil {
 		return 0

@@ -26,26 +26,23 @@ func (k *Locker) hasWaiters(keys []string, o *Options) bool {
 // FenceRetry is what a call knows of its attempts that failed because their fences were too low.
 // The zero value knows of none.
 type FenceRetry struct {
-	floor     int64 // the fence of the next attempt must be above it
-	attempts  int   // how many failed in a row
-	cleanedUp bool  // the call has waited for the release of one of them, which is done once
+	floor    int64 // the fence of the next attempt must be above it
+	attempts int   // how many failed in a row
 }
 
-// Next takes an attempt that failed. It reports whether to make another one at once, with a higher
-// fence, and whether to wait for the release of the failed one first: nodes may have granted it,
-// and would refuse the next one.
-func (g *FenceRetry) Next(a *Attempt) (again, cleanUp bool) {
-	seen, again, atOnce := a.of.FenceTooLow()
+// Next takes an attempt that failed, and reports whether to make another one at once, with a higher
+// fence. What the failed one has left is released ahead of that on each node.
+func (g *FenceRetry) Next(a *Attempt) (again bool) {
+	seen, again := a.of.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)
 	}
-	if !again || g.attempts == maxFenceRetries || !atOnce && g.cleanedUp {
+	if !again || g.attempts == maxFenceRetries {
 		g.attempts = 0
-		return false, false
+		return false
 	}
 	g.attempts++
-	g.cleanedUp = g.cleanedUp || !atOnce
-	return true, !atOnce
+	return true
 }
 
 // Fence returns the number of a lease that was taken with fencing, and 0 for any other one.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -16,7 +17,8 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	ahead := time.Now().Add(time.Hour).UnixMicro()
 	for i := range nodes.Len() {
-		_, err := nodes.Do(i, "SET", "lockpipe:fence:x", strconv.FormatInt(ahead, 10))
+		_, err := nodes.Do(i, "ZADD", "lockpipe:fences", strconv.FormatInt(ahead, 10),
+			strconv.Itoa(int(ids.FenceMember("x"))))
 		require.NoError(t, err)
 	}
 	k := newLocker(t, nodes.URLs(), awake, nil)
@@ -27,15 +29,13 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
 	for range 2 {
 		for range maxFenceRetries {
-			again, wait := retry.Next(&stale)
-			require.True(t, again && !wait)
+			require.True(t, retry.Next(&stale))
 		}
-		again, _ := retry.Next(&stale)
-		require.False(t, again, "a call does not hurry for ever after clocks that run faster")
+		require.False(t, retry.Next(&stale), "a call does not hurry for ever after clocks that run faster")
 	}
 	require.Equal(t, ahead, retry.floor)
 	retry.floor = ahead + 1
-	_, _ = retry.Next(&stale)
+	_ = retry.Next(&stale)
 	require.Equal(t, ahead+1, retry.floor, "and never goes back")
 	a := k.Acquire([]string{"x"}, o, retry, false, 1)
 	l, f := k.Finish(t.Context(), &a, o, a.of.Wait(t.Context(), time.Time{}))

@@ -25,15 +25,8 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 		if o.Count > 0 && f.IsHeld() {
 			k.cleanUp(ctx, &a, len(keys)) // the next look must not see what it left
 		}
-		if f == nil || !o.Fencing {
+		if f == nil || !o.Fencing || !retry.Next(&a) || ctx.Err() != nil {
 			return l, f
-		}
-		again, cleanUp := retry.Next(&a)
-		if cleanUp {
-			k.cleanUp(ctx, &a, len(keys))
-		}
-		if !again || ctx.Err() != nil {
-			return nil, f
 		}
 	}
 }

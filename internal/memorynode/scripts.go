@@ -15,14 +15,13 @@ type scriptFunc func(s *Session, keys, args []string)
 // models are the project's scripts in Go, by the SHA-1 of the Lua. A test compares them with
 // servers.
 var models = map[string]scriptFunc{
-	script.Acquire.SHA:       numberOrList(acquireModel),
-	script.Guard.SHA:         numberOrList(guardModel),
-	script.AcquireFenced.SHA: numberOrList(acquireFencedModel),
-	script.Extend.SHA:        numberOrList(extendModel),
-	script.RaiseFence.SHA:    numberOrList(raiseFenceModel),
-	script.Release.SHA:       numberOrList(releaseModel),
-	script.Layouts.SHA:       layoutsModel,
-	script.Probe.SHA:         list(func(*Node, []string, []string) []int64 { return nil }),
+	script.Acquire.SHA: numberOrList(acquireModel),
+	script.Guard.SHA:   numberOrList(guardModel),
+	script.Extend.SHA:  numberOrList(extendModel),
+	script.Release.SHA: numberOrList(releaseModel),
+	script.Layouts.SHA: layoutsModel,
+	script.Fences.SHA:  list(fencesModel),
+	script.Probe.SHA:   list(func(*Node, []string, []string) []int64 { return nil }),
 }
 
 // list makes a list of what a model returns.
@@ -131,7 +130,7 @@ func (s *Session) runScript(name string, args []string) {
 // keySet is one set of keys of a script call.
 type keySet struct {
 	keys  []string
-	value string // of RaiseFence and AcquireFenced it may be a number
+	value string
 	ttl   int64
 }
 

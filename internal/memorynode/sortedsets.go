@@ -1,7 +1,6 @@
 package memorynode
 
 import (
-	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -33,21 +32,24 @@ func (s *Session) addScores(args []string) {
 		s.fail(noSyntax)
 		return
 	}
-	before, ok := s.scoresOf(key)
+	scores, ok := s.scoresOf(key)
 	if !ok {
 		return
 	}
-	scores := maps.Clone(before)
 	if scores == nil {
 		scores = map[string]float64{}
 	}
-	added, changed := int64(0), int64(0)
+	numbers := make([]float64, len(rest))
 	for i := 0; i < len(rest); i += 2 {
-		score, err := strconv.ParseFloat(rest[i], 64)
-		if err != nil || math.IsNaN(score) {
+		var err error
+		if numbers[i], err = strconv.ParseFloat(rest[i], 64); err != nil || math.IsNaN(numbers[i]) {
 			s.fail("ERR value is not a valid float")
 			return
 		}
+	}
+	added, changed := int64(0), int64(0)
+	for i := 0; i < len(rest); i += 2 {
+		score := numbers[i]
 		old, had := scores[rest[i+1]]
 		switch {
 		case !had && !options["XX"]:
@@ -101,4 +103,27 @@ func (s *Session) countScores(args []string) {
 	if scores, ok := s.scoresOf(args[1]); ok {
 		s.number(int64(len(scores)))
 	}
+}
+
+// Score returns the score of a member of a sorted set; 0: it is not there.
+func (n *Node) Score(key, member string) float64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, _ := n.entry(key)
+	return e.scores[member]
+}
+
+// SetScore gives a member of a sorted set a score; 0: it takes the member out.
+func (n *Node) SetScore(key, member string, score float64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	e, _ := n.entry(key)
+	if e.scores == nil {
+		e.scores = map[string]float64{}
+	}
+	if e.scores[member] = score; score == 0 {
+		delete(e.scores, member)
+	}
+	n.put(key, e)
+	n.sendPushes(nil)
 }

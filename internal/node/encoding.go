@@ -3,19 +3,26 @@ package node
 import (
 	"strconv"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/refusals"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
 
 // Encoding is operations as commands, and the bytes of these. It is used again by later ones. The
 // values in the bytes have a place for the character of a node: see appendTo.
 type Encoding struct {
-	releases, extensions, acquires, raises, fenced script.Plan
+	releases, extensions, acquires script.Plan
 
 	set              link.CommandSet
-	apart            bool     // each set has a script call of its own
-	singles, deletes []single // of one key: acquires, and releases for DELIFEQ
-	together         together // acquires for MSETEX
+	apart            bool           // each set has a script call of its own
+	singles, deletes []single       // of one key: acquires, and releases for DELIFEQ
+	sets             []single       // acquires of several keys with a fence
+	fenced, raised   []single       // acquires, and extensions, with a fence
+	taken            []uint16       // memory of addFences
+	low              *refusals.Keys // keys whose fences were too low lately; set once
+	together         together       // acquires for MSETEX
 	commands         []command
 	bytes            []byte
 	places           []int // in bytes, of the characters
@@ -36,14 +43,15 @@ type command struct {
 	// call's operations.
 	index   int
 	newer   link.CommandSet // the newer command that it is; 0: none
-	singles []single        // of a newer command
+	singles []single        // of a newer command, or of one about fences
+	fences  fenceCommand    // 0: it is none
 }
 
 func (g *Group) newEncoding(set link.CommandSet) *Encoding {
 	e, _ := g.encodings.Get().(*Encoding)
 	if e == nil {
 		e = new(Encoding)
-		e.together.refused = &g.refused
+		e.together.refused, e.low = &g.refused, &g.low
 	}
 	e.reset()
 	e.set = set
@@ -57,18 +65,21 @@ func (e *Encoding) reset() {
 	e.releases.Reset(script.Release)
 	e.extensions.Reset(script.Extend)
 	e.acquires.Reset(script.Acquire)
-	e.raises.Reset(script.RaiseFence)
-	e.fenced.Reset(script.AcquireFenced)
-	clear(e.singles)
-	clear(e.deletes)
+	for _, list := range []*[]single{&e.singles, &e.deletes, &e.sets, &e.fenced, &e.raised} {
+		clear(*list)
+		*list = (*list)[:0]
+	}
 	clear(e.commands)
-	e.singles, e.deletes = e.singles[:0], e.deletes[:0]
 	e.commands, e.bytes, e.places = e.commands[:0], e.bytes[:0], e.places[:0]
 }
 
 // add takes the operation with this index.
 func (e *Encoding) add(i int, o *Op) {
-	switch fence := o.Keys.Fence(); {
+	fence := o.Keys.Fence()
+	if fence != nil && o.Kind == Acquire {
+		e.fenced = append(e.fenced, single{o, i})
+	}
+	switch {
 	case o.Kind == Release && e.set&link.DELIFEQ != 0 && o.Keys.Len() == 1:
 		e.deletes = append(e.deletes, single{o, i})
 	case o.Kind == Release:
@@ -76,13 +87,11 @@ func (e *Encoding) add(i int, o *Op) {
 	case o.Kind == Extend:
 		e.extensions.Add(i, o.set())
 		if fence != nil {
-			e.raises.Add(i, script.Set{Keys: fence.FenceKeys, Token: fence.Last})
+			e.raised = append(e.raised, single{o, i})
 		}
-	case fence != nil:
-		set := o.set()
-		set.Fence = &fence.Fence
-		e.fenced.Add(i, set)
-	case e.set&link.MSETEX != 0 && e.together.add(i, o):
+	case fence != nil && o.Keys.Len() > 1:
+		e.sets = append(e.sets, single{o, i})
+	case fence == nil && e.set&link.MSETEX != 0 && e.together.add(i, o):
 	case o.Keys.Len() == 1:
 		e.singles = append(e.singles, single{o, i})
 	default:
@@ -97,9 +106,8 @@ func (o *Op) set() script.Set {
 
 // end makes commands and bytes of what was added. Releases come first, because they free keys that
 // the acquires behind them may want. Extensions come last: acquires need not wait for them, and the
-// acquire of the same claim may be in an encoding of several rounds. Fence keys are raised before
-// the nodes get back what they lack: during rolling restarts a lease may outlive all nodes that
-// granted it, and its fence must not be forgotten.
+// acquire of the same claim may be in an encoding of several rounds. The numbers of acquires come
+// behind all acquires, and those of extensions before these: see fenceCommand.
 func (e *Encoding) end() {
 	for i := range e.deletes {
 		e.addDELIFEQ(e.deletes[i : i+1])
@@ -110,8 +118,8 @@ func (e *Encoding) end() {
 		e.addSET(s)
 	}
 	e.addCalls(e.acquires.Script(), e.acquires.Calls())
-	e.addCalls(e.fenced.Script(), e.fenced.Calls())
-	e.addCalls(e.raises.Script(), e.raises.Calls())
+	e.addFencedSets()
+	e.addFences()
 	e.addCalls(e.extensions.Script(), e.extensions.Calls())
 }
 
@@ -163,4 +171,36 @@ func (e *Encoding) addLoad(s *script.Script) {
 func (e *Encoding) calls(s *script.Script) bool {
 	return s == script.Acquire && len(e.acquires.Calls()) > 0 ||
 		s == script.Release && len(e.releases.Calls()) > 0
+}
+
+// The value of a key is the token and the character of the node. Commands are encoded once for all
+// nodes, with a place for that character. Each flush copies them, and sets the character of its
+// node there. So a server that two names lead to gives only one of them its vote: the value that it
+// has is not that of the other.
+
+// header begins a command of n texts and values.
+func (e *Encoding) header(n int) { e.bytes = resp.AppendHeader(e.bytes, '*', n) }
+
+// texts adds texts to a command.
+func (e *Encoding) texts(texts ...string) {
+	for _, text := range texts {
+		e.bytes = resp.AppendBulk(e.bytes, text)
+	}
+}
+
+// value adds the value that a node has for a token, with a place for the node's character.
+func (e *Encoding) value(token string) {
+	e.bytes = append(resp.AppendHeader(e.bytes, '$', len(token)+1), token...)
+	e.places = append(e.places, len(e.bytes))
+	e.bytes = append(e.bytes, "=\r\n"...) // no node's character, should it ever be sent
+}
+
+// appendTo appends the commands as the node with this index is sent them.
+func (e *Encoding) appendTo(dst []byte, node int) []byte {
+	begin, char := len(dst), ids.NodeChar(node)
+	dst = append(dst, e.bytes...)
+	for _, at := range e.places {
+		dst[begin+at] = char
+	}
+	return dst
 }

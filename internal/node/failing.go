@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 const (
@@ -71,7 +73,7 @@ func (r *Answer) serverError() bool {
 		return false // the usual case, without an allocation
 	}
 	var stale *FenceTooLowError
-	return r.failureKind() == failedServer && !errors.As(r.Err, &stale)
+	return r.failureKind() == stats.FailedServer && !errors.As(r.Err, &stale)
 }
 
 // review makes the node failing or up. It returns when it is to be called again. It runs on the
@@ -140,4 +142,29 @@ func explainUnanswered(c *link.Conn, answers []Answer) {
 			r.Err = cause
 		}
 	}
+}
+
+// countFailures counts the failures among the answers of a flush.
+func (n *Node) countFailures(answers []Answer) {
+	for i := range answers {
+		if err := answers[i].Err; err != nil && err != ErrSuperseded && err != ErrNotNeeded {
+			n.Counts.CountFailure(answers[i].failureKind(), 1)
+		}
+	}
+}
+
+// failureKind returns why an operation that a flush carried has no vote.
+func (r *Answer) failureKind() stats.NodeFailure {
+	var bad resp.ProtocolError
+	switch {
+	case r.Err == ErrQueuedTooLong:
+		return stats.FailedQueuedTooLong
+	case r.Err == link.ErrDataLoss:
+		return stats.FailedDataLoss
+	case errors.As(r.Err, &bad):
+		return stats.FailedProtocol
+	case r.Replied:
+		return stats.FailedServer
+	}
+	return stats.FailedConnection
 }

@@ -40,6 +40,7 @@ type Flush struct {
 	set      link.CommandSet // of conn when the commands were made
 	retry    []command       // not executed, and worth a second try
 	alone    []int           // operations to send again without the newer command
+	tooLow   []single        // acquires whose fences were too low
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
 	refusals []script.Refusal
@@ -71,7 +72,9 @@ func (n *Node) NewFlush(reading Reading, behind bool) *Flush {
 		f = &Flush{ended: make(chan trip.End, 1)}
 		f.place.turn = make(chan struct{}, 1)
 		f.trip.Receiver = f
-		f.own.together.refused, f.again.together.refused = &n.group.refused, &n.group.refused
+		for _, e := range []*Encoding{&f.own, &f.again} {
+			e.together.refused, e.low = &n.group.refused, &n.group.low
+		}
 	}
 	f.node, f.Reading, f.behind = n, reading, behind
 	f.own.reset()
@@ -100,10 +103,12 @@ func (n *Node) Recycle(f *Flush) {
 	clear(f.Answers)
 	clear(f.rounds)
 	clear(f.retry)
+	clear(f.tooLow)
 	clear(f.sending)
 	clear(f.trip.Parts)
 	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
 	f.sending, f.alone, f.directed = f.sending[:0], f.alone[:0], f.directed[:0]
+	f.tooLow = f.tooLow[:0]
 	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
 	n.group.flushes.Put(f)
 }
@@ -116,17 +121,17 @@ func (n *Node) Send(f *Flush) {
 			asked++
 		}
 	}
-	sent := n.metrics.flushStarted(asked)
+	sent := n.Counts.FlushStarted(asked)
 	slot := n.responsiveness.flushSent()
 	n.SendFlush(f)
 	n.responsiveness.flushAnswered(slot)
 	took := time.Since(sent)
-	n.metrics.flushLatency.Observe(took)
+	n.Counts.FlushEnded(took)
 	if slices.ContainsFunc(f.Answers, func(r Answer) bool { return r.Replied }) {
 		// Otherwise it may not have been sent.
 		n.rtt.observe(took)
 	}
-	n.metrics.countFailures(f.Answers)
+	n.countFailures(f.Answers)
 	n.noteAcquireErrors(f.Ops, f.Answers)
 }
 
@@ -139,7 +144,7 @@ func (n *Node) sendOperations(f *Flush) {
 	conn := n.Link.Verified()
 	f.build(conn)
 	f.Counts = n.exchange(f, conn)
-	if len(f.retry)+len(f.alone) > 0 {
+	if len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {
 		n.order.Lock()
 		f.buildRetry()
 		f.Counts = n.exchange(f, conn) && f.Counts
@@ -262,7 +267,7 @@ func (f *Flush) buildRetry() {
 		}
 	}
 	for _, s := range script.All() {
-		if f.again.calls(s) ||
+		if f.again.calls(s) || s == script.Fences && len(f.tooLow) > 0 ||
 			slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
 			f.again.addLoad(s)
 		}
@@ -271,6 +276,7 @@ func (f *Flush) buildRetry() {
 		why := func(at int) error { return f.skip(p.index+at, now) }
 		if !slices.ContainsFunc(p.call.Owners, func(at int) bool { return why(at) != nil }) {
 			f.again.addCall(p.script, p.call, p.index)
+			f.againFenced(p)
 			continue
 		}
 		calls := p.call.Split()
@@ -284,8 +290,20 @@ func (f *Flush) buildRetry() {
 			}
 		}
 	}
+	if len(f.tooLow) > 0 {
+		f.again.addFence(look, f.tooLow)
+	}
 	f.again.end()
 	f.sending = append(f.sending[:0], part{&f.again, 0})
+}
+
+// againFenced has the numbers of a call that is sent once more sent once more, behind it.
+func (f *Flush) againFenced(p command) {
+	for _, at := range p.call.Owners {
+		if o := f.Ops[p.index+at].Op(); o.Kind == Acquire && o.Keys.Fence() != nil {
+			f.again.fenced = append(f.again.fenced, single{o, p.index + at})
+		}
+	}
 }
 
 // exchange sends the commands and reads their replies. It reports whether all were answered.

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
@@ -44,6 +45,7 @@ type Config struct {
 type Node struct {
 	Link    *link.Link
 	Watches *watch.Registry
+	Counts  stats.Node
 
 	// What makes a trip to the server, on the connection that there is. Tests set others before the
 	// node is used.
@@ -64,7 +66,6 @@ type Node struct {
 
 	responsiveness responsiveness
 	rtt            rtt
-	metrics        metrics
 	acquireErrors  acquireErrors
 
 	// order is held while a trip is made and put behind the ones before: see the package comment.
@@ -103,7 +104,9 @@ func (n *Node) StateChanged(before, after link.State) {
 	if after == link.Up && before != link.Failing {
 		n.rtt.reset()
 	}
-	n.metrics.countTransition(before, after)
+	if after.IsConnected() != before.IsConnected() {
+		n.Counts.CountConnect(after.IsConnected())
+	}
 	n.stateChanged(after)
 }
 

@@ -124,7 +124,7 @@ func (n *Node) Resend() {
 			f.Add(o, true)
 		}
 		n.SendFlush(f)
-		n.metrics.countFailures(f.Answers)
+		n.countFailures(f.Answers)
 		for i, o := range some {
 			o.Record(n.index, f.Answers[i])
 		}

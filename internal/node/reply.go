@@ -41,6 +41,9 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 	case p.newer != 0:
 		f.readNewer(p, offset, &r)
 		return
+	case p.fences != 0:
+		f.readFences(p, offset, &r)
+		return
 	case p.script == nil && r.Kind == resp.KindNull:
 		f.Answers[offset+p.index] = Answer{Vote: Refused, LeftNothing: true, Replied: true}
 		f.noteRefused(offset+p.index, 0)
@@ -50,7 +53,7 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 			f.Answers[offset+p.index] = Answer{Replied: true, Err: errBadSetReply}
 		}
 		return
-	case p.call == nil, p.script == script.RaiseFence:
+	case p.call == nil:
 		return
 	}
 	refusals, err := f.decode(p, &r)
@@ -93,10 +96,6 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 	// If a set fits into one call, nothing of it was taken. Of a larger one other calls may have
 	// taken parts.
 	nothing := p.script != script.Extend && !f.Ops[at].Op().spansCalls()
-	if r.HighestFence > 0 {
-		f.Answers[at].setFenceTooLow(r.HighestFence, nothing)
-		return
-	}
 	key := int32(-1)
 	if r.Key != script.Refilled {
 		key = int32(p.call.Offset[r.Set] + r.Key)
@@ -125,11 +124,6 @@ func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error
 // A node that refused a part of a set has refused the set. If a connection breaks under a part, the
 // node may still do that part, whatever happens to the others, for example to those that are sent
 // again.
-//
-// An error that the server answers about raising fence keys is no vote: the extension behind it is
-// one. But if it was not answered, the fence may not have been raised, and the extension may have
-// been granted already, because only the script of the raise had to be loaded. Then that must not
-// count.
 func (f *Flush) fail(p *command, offset int, r Answer) {
 	switch {
 	case p.newer != 0:
@@ -137,13 +131,16 @@ func (f *Flush) fail(p *command, offset int, r Answer) {
 			f.failOne(offset+s.index, r)
 		}
 		return
+	case p.fences == look, p.script != nil && p.call == nil:
+		return
+	case p.fences != 0:
+		for _, s := range p.singles {
+			f.failFenced(offset+s.index, r)
+		}
+		return
 	case p.script == nil:
 		f.failOne(offset+p.index, r)
 		return
-	case p.call == nil, p.script == script.RaiseFence && r.Replied:
-		return
-	case p.script == script.RaiseFence:
-		r.LeftNothing = false
 	}
 	for _, at := range p.call.Owners {
 		f.failOne(offset+at, r)
@@ -163,13 +160,7 @@ func (f *Flush) failOne(at int, r Answer) {
 }
 
 // spansCalls reports whether the operation's keys need more than one call.
-func (o *Op) spansCalls() bool {
-	most := script.MaxKeys
-	if o.Kind == Acquire && o.Keys.Fence() != nil {
-		most = script.AcquireFenced.MaxSet()
-	}
-	return o.Keys.Len() > most
-}
+func (o *Op) spansCalls() bool { return o.Keys.Len() > script.MaxKeys }
 
 // noPermission reports whether the server refused the call because of one of its keys, before it
 // ran the script.

@@ -11,6 +11,7 @@ import (
 // Group is what the nodes of one Mux have in common. The zero value is ready.
 type Group struct {
 	refused refusals.Keys
+	low     refusals.Keys // keys whose fences were too low
 
 	// The pools belong to the group, because channels belong to one synctest bubble.
 	flushes   sync.Pool // of *Flush

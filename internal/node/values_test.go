@@ -48,22 +48,27 @@ func TestValues_HaveTheCharacterOfTheNode(t *testing.T) {
 		return resptest.Strings(append([]string{"EVALSHA", s.SHA, fmt.Sprint(keys)}, rest...)...)
 	}
 	const minute, hour = "60000", "3600000"
-	fence := func(key string) string { return "lockpipe:fence:" + key }
-	shared := eval(script.AcquireFenced, 2, "k", fence("k"), minute, "tk5", "7") +
-		eval(script.AcquireFenced, 4, "l", "m", fence("l"), fence("m"), "", "2", minute, "tl5", "7",
-			"9") +
-		eval(script.RaiseFence, 1, fence("q"), "1", "9") +
+	raise := func(rest ...string) string {
+		return resptest.Strings(append([]string{"ZADD", "lockpipe:fences", "GT", "CH"}, rest...)...)
+	}
+	member := func(key string) string { return fmt.Sprint(ids.FenceMember(key)) }
+	shared := eval(script.Acquire, 2, "l", "m", "", "2", "tl5", minute) +
+		raise("7", member("k"), "7", member("l"), "7", member("m")) +
+		raise("9", member("l"), "9", member("m")) +
+		raise("9", member("q")) +
 		eval(script.Extend, 2, "n", "q", minute, "tn5", "tq5") +
 		eval(script.Extend, 2, "o", "p", "", "2", "to5", hour)
 	old := eval(script.Release, 1, "a", "1", "ta5") +
 		eval(script.Release, 2, "b", "c", "", "2", "tb5") +
 		resptest.Strings("SET", "d", "td5", "NX", "PX", minute) +
 		resptest.Strings("SET", "e", "te5", "NX", "PX", minute) +
+		resptest.Strings("SET", "k", "tk5", "NX", "PX", minute) +
 		eval(script.Acquire, 2, "f", "g", "", "2", "tf5", minute)
 	newer := resptest.Strings("DELIFEQ", "a", "ta5") +
 		eval(script.Release, 2, "b", "c", "", "2", "tb5") +
 		resptest.Strings("MSETEX", "2", "d", "td5", "e", "te5", "NX", "PX", minute) +
-		resptest.Strings("MSETEX", "2", "f", "tf5", "g", "tf5", "NX", "PX", minute)
+		resptest.Strings("MSETEX", "2", "f", "tf5", "g", "tf5", "NX", "PX", minute) +
+		resptest.Strings("SET", "k", "tk5", "NX", "PX", minute)
 	n := newNode()
 	const node = 57
 	require.Equal(t, byte('5'), ids.NodeChar(node))

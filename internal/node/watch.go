@@ -25,9 +25,9 @@ func (n *Node) flushWatches(keys []string, replies []watch.Reply) {
 	if n.Link.AwaitConnected(context.Background()) != nil {
 		return
 	}
-	sent := n.metrics.flushStarted(len(keys))
+	sent := n.Counts.FlushStarted(len(keys))
 	n.QueryWatches(keys, replies)
-	n.metrics.flushLatency.Observe(time.Since(sent))
+	n.Counts.FlushEnded(time.Since(sent))
 }
 
 // sendWatches is the flush of a node over its link.

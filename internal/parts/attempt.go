@@ -18,7 +18,7 @@ type Attempt interface {
 	// Done says that the only caller that waited for an extension does not touch it any more.
 	Done()
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
-	FenceTooLow() (seen int64, again, atOnce bool)
+	FenceTooLow() (seen int64, again bool)
 }
 
 // kind is what an attempt does.
@@ -177,20 +177,16 @@ func (s *several) Done() {
 // FenceTooLow combines what the parts say: a higher fence may be granted if every part was won, or
 // failed for its fence. What the won ones have is being released, and would refuse the next
 // attempt.
-func (s *several) FenceTooLow() (seen int64, again, atOnce bool) {
-	atOnce = true
+func (s *several) FenceTooLow() (seen int64, again bool) {
 	for _, p := range s.parts {
-		switch {
-		case p.attempt == nil:
-		case p.won:
-			atOnce = false
-		default:
-			partSeen, partAgain, partAtOnce := p.attempt.FenceTooLow()
-			if !partAgain {
-				return 0, false, false
-			}
-			seen, again, atOnce = max(seen, partSeen), true, atOnce && partAtOnce
+		if p.attempt == nil || p.won {
+			continue
 		}
+		partSeen, partAgain := p.attempt.FenceTooLow()
+		if !partAgain {
+			return 0, false
+		}
+		seen, again = max(seen, partSeen), true
 	}
-	return seen, again, again && atOnce
+	return seen, again
 }

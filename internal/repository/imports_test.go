@@ -62,7 +62,7 @@ var allowedImports = map[string][]string{
 		trusted,
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/guard",
 		"internal/holders", "internal/ids", "internal/inspection", "internal/link",
-		"internal/node", "internal/quorum", "internal/watch",
+		"internal/node", "internal/quorum", "internal/stats", "internal/watch",
 	},
 	"batch":        {trusted},
 	"fence":        {},
