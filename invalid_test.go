@@ -118,7 +118,7 @@ func TestInvalid_NamesOfOtherClientsAreRefused(t *testing.T) {
 		}
 	}
 	one := []string{"127.0.0.1:1"}
-	for _, name := range []string{"admitted", "none:", "fence:", "layouts"} {
+	for _, name := range []string{"admitted", "none:", "fences", "layouts"} {
 		cfg := lockpipe.Config{Nodes: one, Prefix: "app:lockpipe:" + name + "x:"}
 		refusedConfig(t, cfg, "Config.Prefix", `"lockpipe:`+name+`"`, "one without it")
 	}
