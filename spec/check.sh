@@ -134,7 +134,8 @@ fails_all() {
   fails short-guard "$exclusion" -DATTEMPTS=2 -DCRASHES=1 -DQUARANTINE=1
   fails first-use "$exclusion" -DATTEMPTS=2 -DCRASHES=3 -DFIRST_USE
   fails fence-by-max "$monotonic" -DFENCES=1 -DFENCE_MAX -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
-  fails fence-forgotten "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DFENCES=2
+  fails fence-raised-ahead "$monotonic" -DATTEMPTS=2 -DFENCES=2 -DRAISE_AHEAD
+  fails fence-forgotten "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DFENCES=2 -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
   fails fence-clocks-apart "$monotonic" -DATTEMPTS=2 -DCRASHES=1 -DSKEW=1 -DTTL=1 -DALLOWANCE=0 -DDRIFT=0
 }
 

@@ -20,6 +20,7 @@
  *   NO_GUARD          a node votes again at once after it has lost its memory   (rule 10)
  *   QUARANTINE=1      it waits for less than a TTL                              (rule 10)
  *   FENCE_MAX         the fence is the largest of INCRs on the nodes            (rule 11)
+ *   RAISE_AHEAD       a node raises the number ahead of taking the key          (rule 11)
  * And one adds what is known to be a hole:
  *   FIRST_USE         a new client takes masters that have all forgotten for masters that are used for the first time
  *
@@ -52,6 +53,9 @@
 #endif
 #ifndef FENCES
 #define FENCES 0 /* the largest number that a client may propose; 0: none does */
+#endif
+#if FENCES > 0 && !defined(FENCE_MAX)
+#define RAISES
 #endif
 #ifndef HORIZON
 #define HORIZON 8 /* ticks, with SKEW: so far the time is followed */
@@ -90,7 +94,8 @@
 byte value[NODES];      /* the token that the key holds */
 byte expiry[NODES];     /* ticks until it is gone */
 byte quarantine[NODES]; /* ticks until the node votes again */
-byte fence[NODES];      /* the largest fence that it has granted */
+byte fence[NODES];      /* the largest number that it knows */
+byte raises[NODES];     /* attempts whose number is raised in another step than that which takes the key */
 byte crashes;
 
 /* The network: attempts of which a message is on the way to the node. */
@@ -191,6 +196,7 @@ inline sort(a, b) {
 		swap(a, b, expiry);
 		swap(a, b, quarantine);
 		swap(a, b, fence);
+		swap(a, b, raises);
 		swap(a, b, acquires);
 		swap(a, b, extends);
 #ifdef SHORTER
@@ -224,22 +230,24 @@ inline settle() {
 #define up(n) (quarantine[n] == 0)
 #define present(t) (open[by[t]] && t == current[by[t]])
 
-/* A node grants a free key, and a fence only above the last one. Refusals carry nothing that a client needs: what to propose
-   next is free, since rule 11 rests on what nodes grant, not on what clients know. */
+inline vote(n, t) {
+	if
+	:: present(t) && !holds[by[t]] -> granted[n] = with(granted[n], by[t])
+	:: else
+	fi
+}
+
+/* A node grants a free key. With a fence it grants when it has also raised its number to that, in a step of its own behind: SET, and
+   ZADD GT. Refusals carry nothing that a client needs: what to propose next is free, since rule 11 rests on what nodes grant, not on
+   what clients know. */
 inline acquire(n, t) {
 	acquires[n] = without(acquires[n], t);
-#if FENCES > 0
-	witness(value[n] == 0 && proposal[t] <= fence[n], stale);
-#endif
 	if
 #ifdef FENCE_MAX
 	:: value[n] == 0 ->
 		fence[n]++;
 		proposal[t] = (fence[n] > proposal[t] -> fence[n] : proposal[t]);
 		say("node %d counts %d\n", n, fence[n]);
-#elif FENCES > 0
-	:: value[n] == 0 && proposal[t] > fence[n] ->
-		fence[n] = proposal[t];
 #else
 	:: value[n] == 0 ->
 #endif
@@ -249,13 +257,54 @@ inline acquire(n, t) {
 		witness(!present(t), belated);
 		witness(forgot[n] && present(t), rejoined);
 		note(filled[n] = false);
+#if defined(RAISE_AHEAD)
 		if
-		:: present(t) && !holds[by[t]] -> granted[n] = with(granted[n], by[t])
+		:: has(raises[n], t) -> vote(n, t)
 		:: else
 		fi
+#elif defined(RAISES)
+		raises[n] = with(raises[n], t)
+#else
+		vote(n, t)
+#endif
 	:: else
 	fi
 }
+
+#ifdef RAISES
+inline raise(n, t) {
+#ifdef RAISE_AHEAD
+	raises[n] = with(raises[n], t);
+#else
+	raises[n] = without(raises[n], t);
+#endif
+	witness(proposal[t] <= fence[n], stale);
+	if
+	:: proposal[t] > fence[n] ->
+		fence[n] = proposal[t];
+		say("node %d raises the number of attempt %d\n", n, t);
+#ifndef RAISE_AHEAD
+		vote(n, t)
+#endif
+	:: else
+#ifdef RAISE_AHEAD
+		-> raises[n] = without(raises[n], t);
+		acquires[n] = without(acquires[n], t)
+#endif
+	fi
+}
+#ifdef RAISE_AHEAD
+#define mayTake(n, t) has(raises[n], t)
+#define mayRaise(n, t) (has(acquires[n], t) && !has(raises[n], t))
+#else
+#define mayTake(n, t) true
+#define mayRaise(n, t) has(raises[n], t)
+#endif
+#define RAISE(t) :: atomic { up(n) && mayRaise(n, t) -> raise(n, t); settle() }
+#else
+#define mayTake(n, t) true
+#define RAISE(t)
+#endif
 
 /* A refill is SET NX, and takes the fence with it. */
 inline extend(n, t) {
@@ -340,6 +389,7 @@ inline crash(n) {
 	value[n] = 0;
 	expiry[n] = 0;
 	fence[n] = 0;
+	raises[n] = 0;
 	quarantine[n] = QUARANTINE;
 	acquires[n] = 0;
 	extends[n] = 0;
@@ -357,7 +407,8 @@ inline crash(n) {
 #define mine(n, t) (value[n] == token(t))
 #endif
 #define MESSAGES(t) \
-	:: atomic { up(n) && has(acquires[n], t) -> acquire(n, t); settle() } \
+	:: atomic { up(n) && has(acquires[n], t) && mayTake(n, t) -> acquire(n, t); settle() } \
+	RAISE(t) \
 	:: atomic { up(n) && has(extends[n], t) -> extend(n, t); settle() } \
 	:: atomic { mine(n, t) && ended(t) -> say("node %d deletes, for attempt %d\n", n, t); value[n] = 0; expiry[n] = 0; settle() }
 
