@@ -165,6 +165,38 @@ func TestMoving_GroupsThatShareNodesAreDividedAndJoined(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
+// The goal: while groups are joined, a call for keys of two of them needs the quorum of each: a key
+// that a client of the present layout has on its group alone is held, in whatever order the keys
+// are named.
+func TestMoving_KeysOfJoinedGroupsNeedTheQuorumOfEach(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, both *lockpipe.Client) {
+		present := v.client(t, inGroups(1))
+		first, second := keyIn(both, "a", "k"), keyIn(both, "b", "k")
+		for _, keys := range [][]string{{first, second}, {second, first}} {
+			for _, held := range keys {
+				l := try(t, present, held)
+				_, err := both.TryAcquireAll(t.Context(), keys)
+				require.ErrorIs(t, err, lockpipe.ErrHeld, "%v, and %s is held", keys, held)
+				release(t, l)
+				synctest.Wait()
+				all, err := both.TryAcquireAll(t.Context(), keys)
+				require.NoError(t, err)
+				_, err = present.TryAcquire(t.Context(), held)
+				require.ErrorIs(t, err, lockpipe.ErrHeld)
+				release(t, all)
+				v.nothingLeft(t)
+			}
+		}
+	}, inGroups(1), func(cfg *lockpipe.Config) {
+		next := lockpipe.Group{Name: "all"}
+		for _, g := range cfg.Groups {
+			next.Nodes = append(next.Nodes, g.Nodes...)
+		}
+		cfg.Next = []lockpipe.Group{next}
+	})
+}
+
 // The goal: while a group is divided into two of its nodes, or two are joined, a lease of keys of
 // both is extended as any other.
 func TestMoving_LeasesOfGroupsThatShareNodesAreExtended(t *testing.T) {

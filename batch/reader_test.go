@@ -45,20 +45,20 @@ func TestReader_TripsUnderWayAreBounded(t *testing.T) {
 func TestReader_TheWeightUnderWayIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, func(c *Config[op, int]) { c.Window = 3 })
-		f.appendWeights(31)
+		f.appendWeights(30)
 		f.sent(0)
 		f.appendWeights(7)
-		require.Equal(t, [][]int{{31}}, f.read[0], "more than 30 are under way")
+		require.Equal(t, [][]int{{30}}, f.read[0], "a full window is under way")
 		f.end(0)
-		require.Equal(t, [][]int{{31}, {7}}, f.read[0])
+		require.Equal(t, [][]int{{30}, {7}}, f.read[0])
 		f.sent(0)
 		f.appendWeights(24)
-		require.Equal(t, [][]int{{31}, {7}, {24}}, f.read[0])
+		require.Equal(t, [][]int{{30}, {7}, {24}}, f.read[0])
 		f.sent(0)
 		f.appendWeights(2)
 		require.Len(t, f.read[0], 3, "31 of 30")
 		f.end(0)
-		require.Equal(t, [][]int{{31}, {7}, {24}, {2}}, f.read[0])
+		require.Equal(t, [][]int{{30}, {7}, {24}, {2}}, f.read[0])
 		f.endAll()
 		f.requireEmpty()
 	})
@@ -267,6 +267,46 @@ func TestReader_SkipsWhatItHasNotRead(t *testing.T) {
 		require.Len(t, f.missed[2], 2, "it has read that already")
 		f.requireEmpty()
 	})
+}
+
+// The goal: what Missed keeps of rounds that were skipped is read behind all that the reader has
+// not read. If the reader goes Out meanwhile, it misses that too, and Missed may keep no more.
+func TestReader_ReadsWhatMissedKeeps(t *testing.T) {
+	for _, goesOut := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var f *fixture
+			f = newFixture(t, 3, func(c *Config[op, int]) {
+				c.Missed = func(i int, rounds []*round, keep bool) (kept []*op) {
+					f.miss(i, rounds, keep)
+					if keep && goesOut {
+						f.log.SetReader(i, Out)
+					}
+					if keep {
+						kept = rounds[0].Ops()
+					}
+					return kept
+				}
+			})
+			f.append(All, 1)
+			skipped := f.append(All, 2, 3)[0].Round
+			f.end(0, 1)
+			f.append(All, 4)
+			f.end(0, 1)
+			f.log.Skip(2, upTo(skipped))
+			if !goesOut {
+				require.Equal(t, [][]int{{2, 3}}, f.missed[2])
+				f.endAll()
+				require.Equal(t, [][]int{{1}, {4}, {2, 3}}, f.read[2])
+				f.requireEmpty()
+				return
+			}
+			require.Equal(t, [][]int{{2, 3}, {4}, {2, 3}}, f.missed[2])
+			f.set(Reading, 2)
+			f.endAll()
+			require.Equal(t, [][]int{{1}}, f.read[2])
+			f.requireEmpty()
+		})
+	}
 }
 
 // The goal: a trip knows whether its reader has missed rounds since the trip took its own, however

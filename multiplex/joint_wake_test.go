@@ -21,8 +21,9 @@ type answer struct {
 	answer node.Answer
 }
 
-// The goal: in a round with claims of several quorum systems, each caller learns its outcome at the
-// moment at which the votes decide it, however and whenever the nodes answer.
+// The goal: in a round with claims of some of the quorum systems, each caller learns its outcome at
+// the moment at which the votes decide it, however and whenever the nodes answer. That is so too if
+// nothing is recorded: all nodes are asked, and all grant.
 func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 	t.Parallel()
 	granted := node.Answer{Vote: node.Granted, Replied: true}
@@ -32,20 +33,29 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 		{LeftNothing: true, Replied: true, Err: errBroken},
 		{Broken: true, Err: errBroken},
 	}
-	systems := []quorum.System{
-		quorum.NewSystem(0b000111, 0b111000), quorum.NewSystem(0b111111),
-		quorum.NewSystem(0b000011, 0b111110), quorum.NewSystem(0b111000),
-	}
+	// Those in use; the others need every node, so they never decide first.
+	systems := slices.Repeat([]quorum.System{quorum.NewSystem(1, 2, 4, 8, 16, 32)}, 201)
+	inUse := []uint8{0, 1, 70, 200} // the last one does not have all nodes
+	systems[0] = quorum.NewSystem(0b000111, 0b111000)
+	systems[1] = quorum.NewSystem(0b111111)
+	systems[70] = quorum.NewSystem(0b000011, 0b111110)
+	systems[200] = quorum.NewSystem(0b111000)
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		synctest.Test(t, func(t *testing.T) {
 			m, stores, stop := simulated(6, 1, 0)
 			defer stop()
 			m.systems = systems
-			claims := make([]*Claim, len(systems))
+			of, all := slices.Clone(inUse), all
+			if seed%2 == 1 {
+				of, all = of[:3], all[:1]
+			}
+			random.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+			of = of[:1+random.IntN(len(of))]
+			claims := make([]*Claim, len(of))
 			for i := range claims {
 				claims[i] = claim(fmt.Sprint("k", i), fmt.Sprint("t", i))
-				claims[i].UseSystem(uint8(i))
+				claims[i].UseSystem(of[i])
 				require.NoError(t, wait(m.Acquire(claims[i], time.Minute, 1), t.Context()))
 			}
 			time.Sleep(time.Second)
@@ -67,9 +77,9 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 				e := extensions.Add(c, time.Minute, began.Add(time.Minute), 0)
 				callers.Go(func() {
 					o := e.Wait(t.Context(), time.Time{})
-					want, at := decided(&systems[i], answers)
-					require.Equal(t, want, o.Result, "seed %d, system %d", seed, i)
-					require.Equal(t, at, time.Since(began), "seed %d, system %d", seed, i)
+					want, at := decided(&systems[of[i]], answers)
+					require.Equal(t, want, o.Result, "seed %d, system %d", seed, of[i])
+					require.Equal(t, at, time.Since(began), "seed %d, system %d", seed, of[i])
 				})
 			}
 			extensions.Send()

@@ -46,3 +46,56 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		require.True(t, l == nil && !a.IsPending(), "a call whose ctx has ended")
 	})
 }
+
+// contender is a call that contends for a key. It runs when its turn is taken, and not before the
+// lease of the one who releases has ended.
+type contender struct {
+	turn     keyqueue.Call
+	queue    *keyqueue.Queue
+	endFirst func()
+	began    []*Handoff
+}
+
+func (c *contender) Run()             {}
+func (c *contender) Reserving()       {}
+func (c *contender) Released()        {}
+func (c *contender) Begin(h *Handoff) { c.began = append(c.began, h) }
+
+func (c *contender) TakeTurn() bool {
+	c.endFirst()
+	return c.queue.Retry(&c.turn)
+}
+
+// The goal: a call whose turn a release took begins it, also if the lease ends before it can be
+// handed over, however it ends. Otherwise the call would wait for ever.
+func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
+	t.Parallel()
+	end := func(cause error) func(*Lease) {
+		return func(l *Lease) { _ = l.term.End(cause) }
+	}
+	for name, endFirst := range map[string]func(*Lease){
+		"released": end(lease.ErrReleased),
+		"kept":     end(lease.ErrKept),
+		"lost":     end(lease.ErrLost),
+		"handed":   func(l *Lease) { l.term.HandOff() },
+		"expired":  func(l *Lease) { time.Sleep(time.Until(l.Until())) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			k := newLocker(t, []string{"node:1"}, awake, hangingDial)
+			claim := new(parts.Claim)
+			claim.Init(k.Mux, []string{"k"}, "token", "")
+			l, _ := k.Accept(t.Context(), &Handoff{
+				claim, time.Now().Add(lease.Validity(ttl)), 0, new(handoffChain),
+			}, new(keyqueue.Call), &Options{TTL: ttl})
+			l.holder = nil // it did not wait in the queue
+			c := &contender{queue: &k.Queue, endFirst: func() { endFirst(l) }}
+			c.turn.Caller = c
+			_, ok := k.Queue.Enter(&c.turn, []string{"k"}, 1)
+			require.True(t, ok)
+			k.Queue.Contend(&c.turn, "k")
+			_, _ = l.startRelease(1)
+			require.Equal(t, []*Handoff{nil}, c.began, name)
+			k.Queue.Leave(&c.turn, time.Now())
+		})
+	}
+}

@@ -151,16 +151,14 @@ func (s *several) result() multiplex.Outcome {
 	if o.Result == 0 {
 		return multiplex.Outcome{Result: multiplex.Won}
 	}
-	switch s.kind {
-	case acquiring:
+	// An extension that failed has marked its part: see Claim.MarkOutlives. A release continues;
+	// repeated, it is waited for again.
+	if s.kind == acquiring {
 		for _, p := range s.parts {
 			if p.attempt != nil {
 				p.mux.Release(p.claim, s.claim.Len())
 			}
 		}
-	case extending:
-		s.claim.MarkOutlives() // the parts that were extended
-	case releasing: // it continues; repeated, it is waited for again
 	}
 	return o
 }

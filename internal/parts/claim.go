@@ -130,13 +130,9 @@ func (c *Claim) Fence(before time.Time, first, last int64) {
 // Fences returns the numbers that the claim asked for; 0 without a fence.
 func (c *Claim) Fences() (first, last int64) { return c.first.Fences() }
 
-// MarkOutlives notes that the nodes keep the token for longer than the lease is to last.
-func (c *Claim) MarkOutlives() {
-	c.first.MarkOutlives()
-	for i := range c.at.more {
-		c.at.more[i].claim.MarkOutlives()
-	}
-}
+// MarkOutlives notes that the nodes keep the token for longer than the lease is to last. One part
+// tells it for all.
+func (c *Claim) MarkOutlives() { c.first.MarkOutlives() }
 
 // Certain reports whether the nodes hold what the claim says and nothing else: see
 // multiplex.Claim.Certain.

@@ -121,7 +121,7 @@ func release(set, neverHeld, confirmed, unknown Nodes) prospects {
 	free := ((confirmed | neverHeld) & set).Count()
 	open := (set &^ (confirmed | neverHeld | unknown)).Count()
 	return prospects{
-		won:    (confirmed&set).Count() >= need || free == n || open == 0 && free >= need,
+		won:    (confirmed&set).Count() >= need || open == 0 && free >= need,
 		mayWin: free+open >= need,
 	}
 }
