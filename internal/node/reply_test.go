@@ -77,20 +77,16 @@ func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 }
 
 // The goal: a set that is refused left nothing only if all of it was in one call. Of a larger set
-// another call may have taken a part, so its release must reach the node. With a fence a call takes
-// half as many keys.
+// another call may have taken a part, so its release must reach the node.
 func TestReply_ARefusedPartLeavesWhatOtherCallsTook(t *testing.T) {
 	for _, test := range []struct {
 		kind    Kind
-		fenced  bool
 		keys    int
 		nothing bool
 	}{
 		{kind: Acquire, keys: script.MaxKeys, nothing: true},
 		{kind: Acquire, keys: script.MaxKeys + 1},
 		{kind: Acquire, keys: 2 * script.MaxKeys},
-		{kind: Acquire, fenced: true, keys: script.AcquireFenced.MaxSet(), nothing: true},
-		{kind: Acquire, fenced: true, keys: script.AcquireFenced.MaxSet() + 1},
 		{kind: Extend, keys: 2},
 		{kind: Extend, keys: script.MaxKeys + 1},
 	} {
@@ -98,23 +94,14 @@ func TestReply_ARefusedPartLeavesWhatOtherCallsTook(t *testing.T) {
 		for i := range keys {
 			keys[i] = fmt.Sprint("k", i)
 		}
-		replies := []int64{1} // the first key of the last part is another's
-		if test.fenced {
-			replies = append(replies, -7) // or a higher fence was granted there
+		f := built(newNode(), nil, wanting(test.kind, time.Minute, keys...))
+		last := len(f.own.commands) - 1
+		for i := range last {
+			f.OnReply(i, integerReply(1))
 		}
-		for _, reply := range replies {
-			o := wanting(test.kind, time.Minute, keys...)
-			if test.fenced {
-				o.op.Keys.SetFence(time.Now(), 5, 5)
-			}
-			f := built(newNode(), nil, o)
-			last := len(f.own.commands) - 1
-			for i := range last {
-				f.OnReply(i, integerReply(1))
-			}
-			f.OnReply(last, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, reply}})
-			require.NotEqual(t, Granted, f.Answers[0].Vote, "%+v", test)
-			require.Equal(t, test.nothing, f.Answers[0].LeftNothing, "%+v: %d", test, reply)
-		}
+		// The first key of the last part is another's.
+		f.OnReply(last, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
+		require.NotEqual(t, Granted, f.Answers[0].Vote, "%+v", test)
+		require.Equal(t, test.nothing, f.Answers[0].LeftNothing, "%+v", test)
 	}
 }
