@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 24130
-	maxTrusted = 15190
+	maxLinked  = 24120
+	maxTrusted = 15185
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )

@@ -44,7 +44,8 @@ func TestSentinels_TheNewestMasterDoesNotDependOnTheirOrder(t *testing.T) {
 				{master: "old", epoch: 1}, {master: "new", epoch: 2, err: failed}, {},
 			}},
 			"one that failed long ago does not": {"new", "old", [3]report{
-				{master: "old", epoch: 1}, {},
+				{master: "old", epoch: 1},
+				{},
 				{master: "new", epoch: 2, err: failed, namedAt: stale},
 			}},
 			"none names any": {"old", "", [3]report{}},
