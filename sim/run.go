@@ -256,6 +256,10 @@ func (r *run) allConnected(node int) bool {
 // pending releases.
 const recoveryTime = 2500 * time.Millisecond
 
+// dialTimeout is the default of lockpipe.Config: a dial that began during a partition ends no
+// sooner, since this network does not send again what was lost.
+const dialTimeout = 5 * time.Second
+
 // guardLag is how much later than MaxTTL a node may vote again, when all answer: a second is taken
 // off the age of its record, and a client may look seldom, and hear the others then.
 const guardLag = 4 * time.Second
@@ -274,7 +278,7 @@ func (r *run) drain() {
 			p.links[i].heal()
 		}
 	}
-	time.Sleep(recoveryTime)
+	time.Sleep(recoveryTime + dialTimeout)
 	if r.plan.forgets() || r.plan.aliasEvery > 0 {
 		// A client whose nodes are in quarantine can't confirm that it released everything.
 		time.Sleep(r.plan.clientMaxTTL + guardLag)
