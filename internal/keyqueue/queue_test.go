@@ -412,3 +412,36 @@ func TestQueue_MemoryOfKeysIsGivenBack(t *testing.T) {
 	leave(&q, rest)
 	require.Empty(t, q.keys)
 }
+
+// The goal: a release of several keys notifies every call that contends for one of them, and no
+// other call. A call that is missed would sleep until its own timer.
+func TestQueue_AReleaseOfSeveralKeysNotifiesAllContenders(t *testing.T) {
+	var q Queue
+	a, b, c, other := enter(t, &q, "a"), enter(t, &q, "b"), enter(t, &q, "cd"), enter(t, &q, "x")
+	for _, g := range []*guest{a, b, c, other} {
+		q.Contend(&g.Call, g.keys[len(g.keys)-1])
+	}
+	runs := enter(t, &q, "r")
+	q.Released(keys("narbd"))
+	require.Equal(t, []int{1, 1, 1, 0, 0},
+		[]int{a.released, b.released, c.released, other.released, runs.released})
+}
+
+// The goal: the contender that a lease may be handed to is found at whichever of the keys it
+// contends. It is not, if another call contends for one of the keys: it could not run.
+func TestQueue_TheContenderIsFoundAtAnyKey(t *testing.T) {
+	for _, contended := range []string{"a", "b", "c"} {
+		var q Queue
+		call := enter(t, &q, "abc")
+		q.Contend(&call.Call, contended)
+		require.Same(t, call, q.Contender(keys("abc")), contended)
+	}
+	var q Queue
+	both := enter(t, &q, "ab")
+	q.Contend(&both.Call, "b")
+	one := enter(t, &q, "a")
+	q.Contend(&one.Call, "a")
+	require.Equal(t, "cc", states(both, one))
+	require.Nil(t, q.Contender(keys("ab")))
+	require.Same(t, one, q.Contender(keys("a")))
+}
