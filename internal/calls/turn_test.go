@@ -32,7 +32,7 @@ func contending(t *testing.T, keys ...string) (s *waitingCall, wake <-chan struc
 	return s, wake
 }
 
-// ends ends a call whose attempt is under way.
+// ends has a call end whose attempt is under way.
 func ends(s *waitingCall) {
 	s.pending.Wait(s.ctx)
 	s.leave(nil)
