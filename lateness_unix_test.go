@@ -35,12 +35,14 @@ func TestNodes_AStoppedProcessBlamesNoNode(t *testing.T) {
 	})
 	_, err = io.ReadFull(stdout, make([]byte, len("calls\n")))
 	require.NoError(t, err)
-	for range 3 {
-		time.Sleep(50 * time.Millisecond) // so that it is in the middle of calls
+	for range 2 {
+		// It is in the middle of calls, and its patience after the stop before is over.
+		time.Sleep(2*callerTimeout + callerTimeout/10)
 		require.NoError(t, caller.Process.Signal(syscall.SIGSTOP))
-		time.Sleep(callerTimeout + callerTimeout/10)
+		time.Sleep(2*callerTimeout + callerTimeout/10)
 		require.NoError(t, caller.Process.Signal(syscall.SIGCONT))
 	}
+	time.Sleep(callerTimeout / 10)
 	require.NoError(t, stdin.Close())
 	said, err := io.ReadAll(stdout)
 	require.NoError(t, err)
