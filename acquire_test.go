@@ -2,6 +2,7 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -283,11 +284,18 @@ func TestAcquire_ARefusedAttemptLeavesNothing(t *testing.T) {
 	}
 	for name, acquire := range shapes {
 		got, err := acquire(t.Context(), c, "key", lockpipe.WithMaxAttempts(3))
+		for errors.Is(err, lockpipe.ErrNoQuorum) { // a busy machine has lost connections
+			_ = c.ReleaseAll(t.Context(), got...)
+			got, err = acquire(t.Context(), connected(t, c), "key", lockpipe.WithMaxAttempts(3))
+		}
 		require.ErrorIs(t, err, lockpipe.ErrHeld, name)
 		require.NoError(t, c.ReleaseAll(t.Context(), got...), name)
 	}
 	// The last part is refused, after the others were granted.
 	_, err := c.TryAcquireAll(t.Context(), append(keysOf("key", 600)[1:], "key:0"))
+	for errors.Is(err, lockpipe.ErrNoQuorum) {
+		_, err = connected(t, c).TryAcquireAll(t.Context(), append(keysOf("key", 600)[1:], "key:0"))
+	}
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	caughtUp(t, c, nodes)
 	nothingLeft(t, nodes, 3, 4)
