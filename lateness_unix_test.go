@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a process is stopped, in the middle of calls, for longer than NodeTimeout. The answers
-// came meanwhile, so when it continues no call says that a node has not answered.
+// The goal: a process is stopped again and again, in the middle of calls, also for longer than
+// NodeTimeout. The answers came meanwhile, so no call says that a node has not answered.
 func TestNodes_AStoppedProcessBlamesNoNode(t *testing.T) {
 	skipIfShort(t, "a process that is stopped for longer than NodeTimeout")
 	t.Parallel()
@@ -35,11 +35,10 @@ func TestNodes_AStoppedProcessBlamesNoNode(t *testing.T) {
 	})
 	_, err = io.ReadFull(stdout, make([]byte, len("calls\n")))
 	require.NoError(t, err)
-	for range 2 {
-		// It is in the middle of calls, and its patience after the stop before is over.
-		time.Sleep(2*callerTimeout + callerTimeout/10)
+	for i := range 5 {
+		time.Sleep(callerTimeout / 10) // it is in the middle of calls
 		require.NoError(t, caller.Process.Signal(syscall.SIGSTOP))
-		time.Sleep(2*callerTimeout + callerTimeout/10)
+		time.Sleep(callerTimeout / 2 * time.Duration(1+i%3))
 		require.NoError(t, caller.Process.Signal(syscall.SIGCONT))
 	}
 	time.Sleep(callerTimeout / 10)

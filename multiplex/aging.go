@@ -31,8 +31,7 @@ type aging struct {
 	mu     sync.Mutex                          // guards all below; a leaf
 	rounds []*batch.Round[Attempt, roundState] // the oldest first
 	timer  *time.Timer
-	armed  bool      // the timer runs, or run does
-	due    time.Time // when run is to run
+	armed  bool // the timer runs, or run does
 }
 
 func newAging(
@@ -61,17 +60,16 @@ func (a *aging) add(r *batch.Round[Attempt, roundState]) {
 
 // runAfter sets the timer. mu is held.
 func (a *aging) runAfter(d time.Duration) {
-	a.due = time.Now().Add(d)
+	a.lateness.looked(d)
 	a.timer.Reset(d)
 }
 
 // run looks at all rounds, and forgets those that all nodes are done with.
 func (a *aging) run() {
-	now := time.Now()
+	a.lateness.looked(0)
 	a.mu.Lock()
 	rounds := a.rounds
 	a.rounds = nil
-	a.lateness.grace(now, now.Sub(a.due))
 	a.mu.Unlock()
 	next := a.first
 	others := rounds[:0]
@@ -87,6 +85,8 @@ func (a *aging) run() {
 	a.rounds = append(others, a.rounds...)
 	if a.armed = len(a.rounds) > 0; a.armed {
 		a.runAfter(max(next, time.Microsecond))
+	} else {
+		a.lateness.looked(-1)
 	}
 }
 
@@ -100,27 +100,29 @@ func (a *aging) run() {
 func (m *Mux) look(r *batch.Round[Attempt, roundState]) (next time.Duration) {
 	s := &r.State
 	old, wake := s.age()
-	grace := m.lateness.grace(time.Now(), 0)
-	next = m.cfg.NodeTimeout
+	next = m.cfg.NodeTimeout / looksOfNode
 	for rest := s.undone(); rest != 0; rest &= rest - 1 {
 		i := rest.Lowest()
 		n := m.nodes[i]
-		owes, reads := n.OwesFor(), n.Link.State().IsConnected() && m.begun.Load()
-		if !reads {
+		owes, underWay := m.owes(i)
+		switch reads := n.Link.State().IsConnected() && m.begun.Load(); {
+		case !reads:
 			owes = old
+		case !underWay:
+			owes = 0
 		}
 		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.SlowTrip()))
 		if owes < slow {
 			next = min(next, slow-owes)
 			continue
 		}
-		hangs := owes >= m.cfg.NodeTimeout && grace <= 0
+		hangs := owes >= m.cfg.NodeTimeout
 		wake = wake || hangs
 		if !m.passOver(i, hangs) {
 			next = min(next, passOverEvery)
 		}
 		if !hangs {
-			next = min(next, max(m.cfg.NodeTimeout-owes, grace))
+			next = min(next, m.cfg.NodeTimeout-owes)
 		}
 		if old < forgetAfter {
 			next = min(next, forgetAfter-old)

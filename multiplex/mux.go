@@ -145,7 +145,7 @@ type Mux struct {
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
 // cfg.Nodes, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
-	endpoints := make([]*endpoint.Endpoint, len(cfg.Nodes))
+	endpoints, names := make([]*endpoint.Endpoint, len(cfg.Nodes)), make([]string, len(cfg.Nodes))
 	indexes := map[string]int{}
 	for i, text := range cfg.Nodes {
 		e, err := endpoint.Parse(text, cfg.TLS, cfg.DialTimeout)
@@ -159,14 +159,14 @@ func New(cfg Config) (*Mux, error) {
 			}
 			indexes[key] = i
 		}
-		endpoints[i] = e
+		endpoints[i], names[i] = e, e.Name
 	}
 	if len(cfg.Systems) == 0 {
 		cfg.Systems = [][]quorum.Nodes{{quorum.First(len(cfg.Nodes))}}
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		peers: newPeers(endpoints, cfg.Systems), lateness: lateness{limit: cfg.NodeTimeout},
+		peers: guard.NewPeers(names, quorum.Distinct(cfg.Systems...)),
 	}
 	for _, sets := range cfg.Systems {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))

@@ -25,14 +25,10 @@ func (a *Attempt) end(mark *bool) {
 	}
 	c.mu.Unlock()
 	if reusable {
-		a.mux.recycle(a)
+		m := a.mux
+		*a = Attempt{}
+		m.attemptPool.Put(a)
 	}
-}
-
-// recycle takes the memory of an attempt that nothing refers to.
-func (m *Mux) recycle(a *Attempt) {
-	*a = Attempt{}
-	m.attemptPool.Put(a)
 }
 
 // Attempts is memory for the two attempts that most claims make. It is used once.

@@ -96,11 +96,9 @@ func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decis
 }
 
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
-// nodes that have not answered keep answering others, or while answers may be unread because the
-// process was late. claim.mu is held.
+// nodes that have not answered keep answering others. claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	from := a.op.Sent.Add(time.Duration(a.deferredAskedAt) * time.Millisecond)
-	alone := began.IsZero()
 	if began.Before(from) {
 		began = from
 	}
@@ -113,10 +111,8 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.Lowest()
-		left = max(left, timeout-a.mux.nodes[i].UnresponsiveFor())
-	}
-	if left <= 0 && alone {
-		left = a.mux.lateness.grace(time.Now(), -left)
+		owes, _ := a.mux.owes(i)
+		left = max(left, timeout-owes)
 	}
 	return min(left, a.maxAge-time.Since(a.op.Sent))
 }

@@ -11,10 +11,11 @@ import (
 
 // KeepAlive watches a connection. If nothing comes on it for a time, it sends a PING. If nothing
 // comes for another time, the server is silent: the owner is to give the connection up. Every byte
-// that comes counts. But if no trip is answered between MaxStuck looks although one is under way,
-// the server is silent too: it may send a byte now and then. rueidis could do this, but it does not
-// see the replies to trips. It would give up a connection on which replies come all the time, if
-// its PING is behind many trips.
+// that comes counts. A look that is late is repeated: this process was throttled or stopped, and
+// may not have read what came. But if no trip is answered between MaxStuck looks although one is
+// under way, the server is silent too: it may send a byte now and then. rueidis could do this, but
+// it does not see the replies to trips. It would give up a connection on which replies come all the
+// time, if its PING is behind many trips.
 type KeepAlive struct {
 	conn    *trip.Conn
 	gap     time.Duration
@@ -24,17 +25,21 @@ type KeepAlive struct {
 
 	mu       sync.Mutex // guards all below; a leaf
 	timer    *time.Timer
-	seen     uint64 // conn.Reads when it was looked at last
-	answered uint64 // the trips that were answered then
-	stuck    int    // for so many looks no trip was answered, although one was under way
-	probing  bool   // the probe is under way
-	overdue  bool   // nothing came for gap
-	finished bool   // the timer is not set any more
+	due      time.Time // when the timer fires
+	seen     uint64    // conn.Reads when it was looked at last
+	answered uint64    // the trips that were answered then
+	stuck    int       // for so many looks no trip was answered, although one was under way
+	probing  bool      // the probe is under way
+	overdue  bool      // nothing came for gap
+	finished bool      // the timer is not set any more
 }
 
 // MaxStuck is how many looks, each after gap, the oldest trip may be under way. It counts looks and
 // not time: a process that was stopped looks once.
 const MaxStuck = 8
+
+// lateAfter is by how much a look may be late.
+const lateAfter = 5 * time.Millisecond
 
 var probeParts = [][]byte{resp.AppendCommand(nil, "PING")}
 
@@ -45,7 +50,7 @@ func New(conn *trip.Conn, gap, timeout time.Duration, silent func()) *KeepAlive 
 	k.probe = trip.Trip{Parts: probeParts, Commands: 1, Receiver: k}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.timer = time.AfterFunc(gap, k.look)
+	k.timer, k.due = time.AfterFunc(gap, k.look), time.Now().Add(gap)
 	return k
 }
 
@@ -83,14 +88,16 @@ func (k *KeepAlive) next() (send, giveUp bool) {
 		return false, true
 	case !silent:
 		k.overdue = false
-		k.timer.Reset(k.gap)
+		k.lookAfter(k.gap)
+	case k.overdue && time.Since(k.due) >= lateAfter:
+		k.lookAfter(k.gap)
 	case k.overdue:
 		k.finished = true
 		return false, true
 	default:
 		k.overdue = true
 		send, k.probing = !k.probing, true
-		k.timer.Reset(k.timeout)
+		k.lookAfter(k.timeout)
 	}
 	return send, false
 }
@@ -105,8 +112,14 @@ func (k *KeepAlive) OnEnd(end trip.End) {
 	k.probing = false
 	if end == trip.Answered && !k.finished {
 		k.seen, k.overdue = k.conn.Reads(), false
-		k.timer.Reset(k.gap)
+		k.lookAfter(k.gap)
 	}
+}
+
+// lookAfter sets the timer. mu is held.
+func (k *KeepAlive) lookAfter(d time.Duration) {
+	k.due = time.Now().Add(d)
+	k.timer.Reset(d)
 }
 
 // Stop ends it. k may be nil.

@@ -38,33 +38,17 @@ func (p *responsiveness) flushAnswered(slot int) {
 	}
 }
 
-// UnresponsiveFor returns how long the node has owed an answer: since the oldest flush under way
-// was sent, or, if there is none, since the last one was answered.
-func (n *Node) UnresponsiveFor() time.Duration {
+// OwesFor returns how long the node has owed an answer: since the oldest flush under way was sent,
+// or, if there is none, since the last one was answered.
+func (n *Node) OwesFor() (d time.Duration, underWay bool) {
 	p := &n.responsiveness
-	if oldest := p.oldest(); oldest != 0 {
-		return time.Duration(p.now() - oldest)
-	}
-	return time.Duration(p.now() - p.last.Load())
-}
-
-// OwesFor returns how long the oldest flush under way has been; 0 if there is none.
-func (n *Node) OwesFor() time.Duration {
-	p := &n.responsiveness
-	if oldest := p.oldest(); oldest != 0 {
-		return time.Duration(p.now() - oldest)
-	}
-	return 0
-}
-
-// oldest returns when the oldest flush under way was sent; 0 if there is none.
-func (p *responsiveness) oldest() (oldest int64) {
+	since := p.last.Load()
 	for i := range p.inFlight {
-		if at := p.inFlight[i].Load(); at != 0 && (oldest == 0 || at < oldest) {
-			oldest = at
+		if at := p.inFlight[i].Load(); at != 0 && (!underWay || at < since) {
+			since, underWay = at, true
 		}
 	}
-	return oldest
+	return time.Duration(p.now() - since), underWay
 }
 
 // How many keys must wait before they leave while another flush is under way; see batch.Config. On

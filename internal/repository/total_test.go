@@ -9,7 +9,7 @@ import (
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
 	maxLinked  = 24120
-	maxTrusted = 15185
+	maxTrusted = 15170
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
