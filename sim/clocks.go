@@ -26,7 +26,7 @@ func (m *nemesis) injectClocks() {
 			if text != texts[node] {
 				texts[node], since[node] = text, time.Now()
 			}
-			if time.Since(since[node]) < seenAfter || !r.allKeptWaiting(node) {
+			if time.Since(since[node]) < seenAfter || !r.allKeptWaiting(node, since[node]) {
 				continue
 			}
 			r.noStartUntil.set(time.Now().Add(r.plan.clientMaxTTL + guardLag))
@@ -38,9 +38,12 @@ func (m *nemesis) injectClocks() {
 	}
 }
 
-// allKeptWaiting reports whether a node keeps all clients waiting under its own name.
-func (r *run) allKeptWaiting(node int) bool {
+// allKeptWaiting reports whether a node keeps all clients waiting under its own name, in the wait
+// that began at a time. A client whose dial hangs still waits as it did before that.
+func (r *run) allKeptWaiting(node int, began time.Time) bool {
 	return !slices.ContainsFunc(r.processes, func(p *process) bool {
-		return p.stateOf(node).State != lockpipe.NodeQuarantined || !p.links[node].isDirect()
+		s := p.stateOf(node)
+		return s.State != lockpipe.NodeQuarantined || !p.links[node].isDirect() ||
+			s.Until.Before(began.Add(r.plan.clientMaxTTL))
 	})
 }
