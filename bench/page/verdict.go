@@ -52,8 +52,8 @@ func judge(r *bench.Report, runErr error) verdict {
 	}
 	if r.FaultReport != nil && r.KeysAtClose > 0 {
 		v.Notes = append(v.Notes, figures.Thousands(r.KeysAtClose)+" keys just after the clients "+
-			"were closed: nodes that could not answer a release keep "+
-			"its key until its time is over, and what outlives that is left behind.")
+			"were closed. Keys whose release went unanswered expire by "+
+			"themselves. Only keys that outlive their TTL count as left behind.")
 	}
 	if text := noQuorum(r); text != "" {
 		v.Notes = append(v.Notes, text)
