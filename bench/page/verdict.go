@@ -158,7 +158,7 @@ func configuration(r *bench.Report) table {
 		{"callers", figures.Thousands(c.Callers)},
 		{"clients", figures.Thousands(c.Clients)},
 		{"duration", duration(c.DurationS * 1000)},
-		{"rate", "closed loop"},
+		{"rate", "each caller calls again at once"},
 		{"keys", figures.Thousands(c.Keys)},
 		{"keys per call", figures.Thousands(c.Batch)},
 		{"held for", duration(c.HoldMs)},
