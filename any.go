@@ -10,8 +10,8 @@ import (
 
 // Slots returns the keys name:1 to name:n. AcquireAny of them lets at most n callers hold one at
 // the same time: a semaphore. All callers must use the same n. Each slot has a quorum of its own. A
-// counter on each node would admit more than n callers. For example, n is 2, and the callers have
-// the nodes 1 and 2, 2 and 3, 1 and 3: three majorities, and each node counts two.
+// counter on each node would admit more than n callers. With n = 2 and three nodes, callers on
+// {1,2}, {2,3} and {1,3} each have a majority, while every node has counted only two.
 func Slots(name string, n int) []string {
 	keys := make([]string, max(n, 0))
 	for i := range keys {

@@ -112,8 +112,8 @@ type Config struct {
 	// unix. The Client and Inspect each call it on a goroutine of their own, for each connection.
 	// ctx ends after DialTimeout, or when Close ends the connections, and Dial should return then.
 	// If it does not, the node is down, NodeStatus.Err says why, and there is no further call for
-	// the node until it returns. Close does not wait for it. A connection that comes too late is
-	// closed. The stack of a panic is logged, once for each node. The same holds for each sentinel.
+	// the node until it returns. Close does not wait for it. A late connection is closed. The stack
+	// of a panic is logged, once for each node. The same holds for each sentinel.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// DialTimeout bounds one connect to a node or a sentinel: the look-up of its name, the dial,
 	// TLS, the login and the restart guard. The default is 5 s, the least 1 ms. A node that was not

@@ -19,8 +19,8 @@ import (
 // every returned error begins with "lockpipe: ", once. ctx's error is wrapped too: errors.Is finds
 // it.
 var (
-	// ErrHeld: another holds a key. So many nodes refused that no quorum is possible, or another
-	// caller of this Client has the key, or ctx ended before the first attempt and a node shows
+	// ErrHeld: another caller holds a key. Enough nodes refused to rule out a quorum, or another
+	// caller of this Client has the key, or ctx ended before the first attempt and a node showed
 	// another holder. The call holds nothing. Trying again later may help.
 	ErrHeld = errors.New(prefix.Text + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
@@ -42,7 +42,7 @@ var (
 	// ErrOverloaded: too many calls are pending, so this one was refused at once. If a QuorumError
 	// has it for a node, nothing was sent to that node.
 	ErrOverloaded = batch.ErrOverloaded
-	// ErrInvalid: an argument or a Config field makes no sense; the text names it, its value and
+	// ErrInvalid: an argument or a field of Config is not valid. The text names it, its value and
 	// the remedy. Nothing was sent. Every call that takes a ctx returns it if ctx is nil: then
 	// Release has released nothing, and Close has closed nothing.
 	ErrInvalid = errors.New(prefix.Text + "invalid")

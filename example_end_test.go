@@ -23,9 +23,10 @@ func ExampleWithAutoExtend() {
 		fmt.Println(err)
 		return
 	}
-	// It looks at its context: that ends with the lease.
+	// It looks at its context: that ends with ctx or the lease.
 	recount := func(ctx context.Context) error { return ctx.Err() }
-	fmt.Println("recount:", recount(lease.Context()))
+	err = recount(lease.Bind(ctx))
+	fmt.Println("recount:", errors.Join(err, lease.Err()))
 	fmt.Println("release:", lease.Release(context.WithoutCancel(ctx)))
 	// Output:
 	// recount: <nil>
@@ -65,7 +66,7 @@ func ExampleLease_Context() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 
 	for i := range nodes.Len() { // somebody's mistake
 		if _, err := nodes.Do(i, "DEL", "sku:42"); err != nil {
@@ -111,7 +112,8 @@ func ExampleLease_Keep() {
 		if err != nil {
 			return err // ErrHeld: another process runs it, or has run it
 		}
-		defer lease.Release(ctx) // after an error another process may try; after Keep: nothing
+		// After an error another process may try. After Keep, Release does nothing.
+		defer func() { _ = lease.Release(ctx) }()
 		fmt.Println("the report")
 		return lease.Keep(ctx, 10*time.Second) // longer than the ticks of the processes differ
 	}
@@ -130,7 +132,7 @@ func ExampleConfig_onLost() {
 		fmt.Println(err)
 		return
 	}
-	defer nodes.Close()
+	defer func() { _ = nodes.Close() }()
 
 	told := make(chan string, 1)
 	client, err := lockpipe.New(lockpipe.Config{
@@ -145,7 +147,7 @@ func ExampleConfig_onLost() {
 		fmt.Println(err)
 		return
 	}
-	defer client.Close(context.Background())
+	defer func() { _ = client.Close(context.Background()) }()
 
 	if _, err := client.Acquire(context.Background(), "sku:42",
 		lockpipe.WithTTL(200*time.Millisecond)); err != nil {

@@ -19,7 +19,7 @@ func ExampleHeldError() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 
 	_, err = client.TryAcquireAll(ctx, []string{"seat:12B", "seat:12C"})
 	var held *lockpipe.HeldError

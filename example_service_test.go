@@ -44,12 +44,16 @@ func (o *orders) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
-	if err := o.take(lease.Context(), items); err != nil {
+	err = o.take(lease.Bind(ctx), items)
+	switch {
+	case lease.Err() != nil: // the locks were gone before the work was done: look at the stock
+		http.Error(w, errors.Join(err, lease.Err()).Error(), http.StatusInternalServerError)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusGone)
 	}
 }
 
-// take ends early if the lease ends. A database takes ctx in its calls.
+// take ends early if the request or the lease ends. A database takes ctx in its calls.
 func (o *orders) take(ctx context.Context, items []string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -84,7 +88,7 @@ func Example_service() {
 		fmt.Println(err)
 		return
 	}
-	defer nodes.Close()
+	defer func() { _ = nodes.Close() }()
 	locks, err := lockpipe.New(lockpipe.Config{
 		Nodes:       nodes.URLs(),
 		TTL:         5 * time.Second, // a crashed process blocks its keys for this long

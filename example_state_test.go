@@ -40,7 +40,7 @@ func ExampleClient_Outcomes() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 	_, err = client.TryAcquire(ctx, "sku:42")
 	fmt.Println("a second holder:", err == nil)
 
@@ -83,7 +83,7 @@ func ExampleClient_Peek() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 	keys, err := client.Peek(ctx, []string{"report:daily", "report:weekly"})
 	if err != nil {
 		fmt.Println(err)

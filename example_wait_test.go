@@ -29,7 +29,7 @@ func ExampleClient_TryAcquire() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 	fmt.Println("holding", lease.Key())
 	// Output:
 	// another one is at it: true
@@ -76,7 +76,7 @@ func ExampleClient_Acquire_deadline() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(context.Background())
+	defer func() { _ = lease.Release(context.Background()) }()
 
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
@@ -97,7 +97,7 @@ func ExampleWithMaxAttempts() {
 		fmt.Println(err)
 		return
 	}
-	defer lease.Release(ctx)
+	defer func() { _ = lease.Release(ctx) }()
 
 	_, err = client.Acquire(ctx, "sku:42", lockpipe.WithMaxAttempts(3),
 		lockpipe.WithRetryDelay(time.Millisecond, 5*time.Millisecond))
@@ -148,7 +148,7 @@ func ExampleClient_AcquireAny() {
 			fmt.Println(err)
 			return
 		}
-		defer lease.Release(ctx)
+		defer func() { _ = lease.Release(ctx) }()
 		fmt.Println("holding", len(lease.Keys()), "slot")
 	}
 	// Output:

@@ -10,7 +10,7 @@ import (
 
 // Lease is the right to its keys until it ends: by Release or Keep, by Close of the client, when an
 // extension finds it lost, or when its time runs out on the local clock. All methods are safe for
-// concurrent use. A nil Lease and the zero Lease hold nothing and are over: ErrReleased.
+// concurrent use. A nil or zero Lease holds nothing, and its methods report ErrReleased.
 type Lease locker.Lease
 
 // inner returns the lease of package locker that l is.

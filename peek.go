@@ -32,7 +32,7 @@ type KeyStatus struct {
 
 // Peek returns who holds each of these keys, in their order. It is for people and dashboards: what
 // it returns may be over by then, so never decide by it whether to use a resource. Only a lease
-// says that. Peek counts as no attempt. A key that has no string is held by nobody known.
+// says that. Peek counts as no attempt. A key whose value is not a string counts as not held.
 //
 // Peek reads on all nodes at once, in one round trip for each 250 different keys, and changes
 // nothing. It waits for a node for NodeTimeout, and that long for each 1,000 keys. Only nodes that

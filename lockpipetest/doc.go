@@ -25,7 +25,8 @@
 //		nodes := lockpipetest.StartT(t, 5)
 //		client, err := lockpipe.New(lockpipe.Config{Nodes: nodes.URLs()})
 //		...
-//		require.NoError(t, nodes.Kill(0)) // a minority may fail
+//		require.NoError(t, client.Ready(t.Context())) // new nodes vote once all have answered
+//		require.NoError(t, nodes.Kill(0))             // now a minority may fail
 //	}
 //
 // Close the client before its nodes, as by t.Cleanup after [StartT]. A busy test machine is slow:

@@ -27,14 +27,14 @@ func ExampleNodes_Kill() {
 		fmt.Println(err)
 		return
 	}
-	defer nodes.Close()
+	defer func() { _ = nodes.Close() }()
 	client, err := open(nodes)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	defer client.Close(ctx)
+	defer func() { _ = client.Close(ctx) }()
 
 	// The client uses new nodes when all of them answer.
 	before, err := client.Acquire(ctx, "sku:42")
@@ -65,14 +65,14 @@ func ExampleStartInProcess() {
 		fmt.Println(err)
 		return
 	}
-	defer nodes.Close()
+	defer func() { _ = nodes.Close() }()
 	client, err := open(nodes)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	defer client.Close(ctx)
+	defer func() { _ = client.Close(ctx) }()
 
 	for i := range nodes.Len() {
 		if _, err := nodes.Do(i, "SET", "sku:42", "another", "PX", "60000"); err != nil {

@@ -13,7 +13,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer nodes.Close()
+	defer func() { _ = nodes.Close() }()
 
 	for i := range nodes.Len() {
 		if _, err := nodes.Do(i, "SET", "sku:42", "token", "NX", "PX", "30000"); err != nil {

@@ -153,10 +153,10 @@ func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
 	return a.first
 }
 
-// isOpen reports whether the vote of a node that has not read the attempt's round may still decide
-// the attempt. answered are the nodes that have answered the round. A release that a quorum of them
-// confirms is not open: often no caller waits for it, so decided is never set. isOpen does not need
-// claim.mu.
+// isOpen reports whether a slow node's vote could still change the attempt's result. That node has
+// not read the attempt's round. answered are the nodes that have answered the round. A release that
+// a quorum of them confirms is not open: often no caller waits for it, so decided is never set.
+// isOpen does not need claim.mu.
 func (a *Attempt) isOpen(answered quorum.Nodes) bool {
 	confirmed := a.op.Kind == node.Release && a.system().IsQuorum(answered)
 	return !confirmed && !a.decided.Load()

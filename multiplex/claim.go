@@ -28,9 +28,9 @@ type Claim struct {
 	// A node has refused, or has answered with an error. Then a release is sent only to nodes that
 	// may hold the token. Otherwise all are sent what is made once.
 	divided bool
-	// mayOutlive: a node may keep the token for longer than the lease lasts. The reason is an
-	// extension that failed and that some nodes may have done, or one to a shorter TTL. That one
-	// ends the lease sooner, but not its keys.
+	// mayOutlive: a node may keep the keys after the lease has ended. Some nodes may have executed
+	// an extension that failed, or the lease was shortened. Then the end of the lease sends a
+	// release.
 	mayOutlive bool
 	quorums    uint8         // the index of its quorum system; set once
 	extensions uint32        // how many began

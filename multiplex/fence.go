@@ -54,9 +54,9 @@ func (c *Claim) validityStart(k node.Kind) time.Time {
 // MaxFence is the highest number of a fence.
 const MaxFence = ids.MaxFence
 
-// FenceTooLow explains, after Wait, an acquire with a fence. seen is the highest number that was in
-// its way on any node so far and can be exceeded; 0: none. again: that is why the attempt failed,
-// or may be, and a higher fence may be granted.
+// FenceTooLow explains, after Wait, an acquire with a fence. seen is the highest fence that a node
+// has answered with, and that a new one can exceed; 0 if there is none. If the attempt failed, or
+// may have failed, because its fence was too low, again is true: try one above seen.
 func (a *Attempt) FenceTooLow() (seen int64, again bool) {
 	if a.claim.keys.Fence() == nil {
 		return 0, false

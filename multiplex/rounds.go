@@ -188,8 +188,8 @@ func isPast(r *batch.Round[Attempt, roundState], hangs bool) bool {
 		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), isOpen)
 }
 
-// isLeft reports whether the round has releases alone, which one node is to read although it has
-// missed their rounds.
+// isLeft reports whether the round holds only releases that one node skipped and must still get. No
+// other node reads it.
 func (s *roundState) isLeft() bool { return s.mux == nil }
 
 // undone returns the nodes that are not done with the round.

@@ -14,7 +14,7 @@ func Example() {
 		if err != nil {
 			return err
 		}
-		defer client.Close(context.Background())
+		defer func() { _ = client.Close(context.Background()) }()
 		locks := otellock.Wrap(client, otellock.Config{}) // with the global TracerProvider
 
 		return locks.Do(ctx, "report:daily", func(context.Context) error {

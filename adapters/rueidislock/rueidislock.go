@@ -9,11 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/redis/rueidis"
 )
 
 var (
@@ -44,6 +46,17 @@ type LockerOption struct {
 	// must be that of rueidislock while that has the same locks. Then 1 is best. Lockers of this
 	// package exclude each other with any number: each takes all of its keys, also the first.
 	KeyMajority int32
+
+	// The rest of rueidislock's options exist so that programs compile. NewLocker logs a line about
+	// each that is set. README.md says what is in their place.
+
+	// Deprecated: it has no effect.
+	ClientBuilder func(option rueidis.ClientOption) (rueidis.Client, error)
+	// Deprecated: they have no effect.
+	ExtendInterval, TryNextAfter time.Duration
+	// Deprecated: they have no effect.
+	NoLoopTracking, FallbackSETPX bool
+
 	// MaxHold ends a lock that is not released for that long. By default nothing does while the
 	// process lives. It is the bound for a holder that hangs. rueidislock has no such field.
 	MaxHold time.Duration
@@ -87,6 +100,7 @@ func NewLocker(option LockerOption) (Locker, error) {
 			"or 1 if no process uses rueidislock any more", lockpipe.ErrInvalid, option.KeyMajority,
 			maxKeyMajority)
 	}
+	option.warn()
 	client, err := lockpipe.New(option.ClientOption)
 	if err != nil {
 		return nil, fmt.Errorf("rueidislock: LockerOption.ClientOption: %w", err)
@@ -102,6 +116,20 @@ func NewLocker(option LockerOption) (Locker, error) {
 		lockpipe.WithAutoExtend(orDefault(option.MaxHold, math.MaxInt64)),
 	}
 	return l, nil
+}
+
+// warn logs the options that are set and have no effect.
+func (o *LockerOption) warn() {
+	logger := cmp.Or(o.ClientOption.Logger, slog.Default())
+	for name, isSet := range map[string]bool{
+		"ClientBuilder": o.ClientBuilder != nil, "ExtendInterval": o.ExtendInterval != 0,
+		"TryNextAfter": o.TryNextAfter != 0, "NoLoopTracking": o.NoLoopTracking,
+		"FallbackSETPX": o.FallbackSETPX,
+	} {
+		if isSet {
+			logger.Warn("rueidislock: LockerOption." + name + " has no effect: leave it out")
+		}
+	}
 }
 
 // orDefault returns v, or the default if v is not positive, as rueidislock does.

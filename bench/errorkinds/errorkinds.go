@@ -3,6 +3,7 @@ package errorkinds
 
 import (
 	"errors"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -26,7 +27,7 @@ func (e *Counts) Add(err error) {
 	}
 	seen := make(map[string]bool, len(q.Nodes))
 	for _, n := range q.Nodes {
-		if name := kind(n.Err); !seen[name] {
+		if name := kind(n.Err); name != notNeeded && !seen[name] {
 			seen[name] = true
 			e.count(name, 1)
 		}
@@ -53,8 +54,25 @@ func (e *Counts) Merge(from Counts) {
 	}
 }
 
-// kind returns an error without what differs from one node or moment to another: the first word of
-// a server's answer, or the innermost text up to the first number or detail.
+// notNeeded is the kind of a node that nobody waited for: the votes of others had decided.
+const notNeeded = "answer not needed"
+
+// names are the kinds of errors that begin so.
+var names = [...]struct{ begins, kind string }{
+	{"no answer within ", "timeout"},
+	{"quarantined ", "quarantined"},
+	{"READONLY", "read-only"},
+	{"OOM", "out of memory"},
+	{"BUSY", "busy with a script"},
+	{"LOADING", "loading its data"},
+	{"MISCONF", "can't save to disk"},
+}
+
+// number is what differs from one moment to another.
+var number = regexp.MustCompile("[0-9]+")
+
+// kind returns what people call an error, or its innermost text up to a detail, with N for each
+// number: these differ from one node or moment to another.
 func kind(err error) string {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -66,14 +84,14 @@ func kind(err error) string {
 		err = inner
 	}
 	text := strings.TrimPrefix(err.Error(), "lockpipe: ")
-	if strings.HasPrefix(text, "no answer within ") {
-		return "no answer in time"
+	for _, name := range names {
+		if strings.HasPrefix(text, name.begins) {
+			return name.kind
+		}
 	}
 	if word, _, _ := strings.Cut(text, " "); len(word) > 1 && word == strings.ToUpper(word) {
-		return word
+		return strings.TrimSuffix(word, ":")
 	}
-	if i := strings.IndexAny(text, "0123456789:"); i > 0 {
-		text = text[:i]
-	}
-	return strings.TrimSpace(text)
+	text, _, _ = strings.Cut(text, ": ")
+	return number.ReplaceAllString(text, "N")
 }

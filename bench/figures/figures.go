@@ -41,7 +41,7 @@ func Callers(n, cold int) string {
 // done.
 func Loop(rate float64) string {
 	if rate == 0 {
-		return "closed loop"
+		return "each calls again at once"
 	}
 	return fmt.Sprintf("open loop at %g calls/s", rate)
 }

@@ -61,11 +61,11 @@ type lane struct {
 	Spans             []mark
 }
 
-// mark is a fault in a lane.
+// mark is a fault in a lane, with its letter, and with a word instead if that has room.
 type mark struct {
 	band
-	Letter string
-	Class  string
+	Letter, Word string
+	Class        string
 }
 
 const (

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/lockpipe/lockpipe/bench"
@@ -65,6 +66,15 @@ func failures(t *timeline) chart {
 	if len(curves) == 0 {
 		c.Empty = "None: every key was granted, and every lease was released in time."
 		return c
+	}
+	if len(t.report.ErrorsByKind) > 0 {
+		c.Said = append(c.Said, "Failed calls by kind:")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(t.report.ErrorsByKind)) {
+		c.Said = append(c.Said, figures.Thousands(t.report.ErrorsByKind[kind])+" × "+kind)
+	}
+	if text := noQuorum(t.report); text != "" {
+		c.Said = append(c.Said, text)
 	}
 	t.rates(&c, curves)
 	return c
@@ -130,17 +140,15 @@ func overTime(t *timeline, l measure) chart {
 	c := t.frame(l.id+"-time", l.title+" latency over time")
 	c.Desc = "Percentiles of " + l.of + ", in each interval of the run, on a logarithmic axis."
 	var curves []curve
-	for i, one := range []struct {
-		name string
-		of   func(series.Spread) float64
+	for _, one := range []struct {
+		name, class string
+		of          func(series.Spread) float64
 	}{
-		{"p50", func(s series.Spread) float64 { return s.P50 }},
-		{"p90", func(s series.Spread) float64 { return s.P90 }},
-		{"p99", func(s series.Spread) float64 { return s.P99 }},
-		{"max", func(s series.Spread) float64 { return s.Max }},
+		{"p50", "q1", func(s series.Spread) float64 { return s.P50 }},
+		{"p99", "q3", func(s series.Spread) float64 { return s.P99 }},
 	} {
 		curves = append(curves, curve{
-			one.name, fmt.Sprintf("q%d", i+1),
+			one.name, one.class,
 			func(i series.Interval) (float64, bool) {
 				return one.of(l.each(i)), l.each(i).Calls > 0
 			},

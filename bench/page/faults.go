@@ -10,8 +10,9 @@ import (
 
 const (
 	laneHeight = 20.0
-	// letterRoom is the part of the width that a letter needs on a phone.
-	letterRoom = 0.04
+	// letterRoom is the part of the width that a letter needs on a phone, and wordRoom what each
+	// letter of a word needs on a wide screen.
+	letterRoom, wordRoom = 0.04, 0.008
 	// maxBands bounds what is drawn behind every chart; the lanes and the table have all.
 	maxBands = 60
 )
@@ -31,13 +32,13 @@ var letters = []struct{ action, letter, meaning string }{
 	{"failover", "O", "failed over to its replica"},
 }
 
-func letterOf(action string) string {
+func letterOf(action string) (letter, meaning string) {
 	for _, l := range letters {
 		if l.action == action {
-			return l.letter
+			return l.letter, l.meaning
 		}
 	}
-	return "?"
+	return "?", ""
 }
 
 // happened is the faults of a run as they are drawn: a killed node is down until its restart.
@@ -120,19 +121,28 @@ func (t *timeline) lanes(c *chart) {
 	}
 }
 
-// marks are the faults of one node. A letter that would touch the one before is left out.
+// marks are the faults of one node. If there is no room for its word up to the next fault, a fault
+// has a letter. A letter that would touch the one before is left out.
 func (t *timeline) marks(list []faults.Result, number int) (marks []mark) {
+	list = slices.DeleteFunc(slices.Clone(list), func(f faults.Result) bool {
+		return f.Node != number
+	})
 	last := -1.0
-	for _, f := range list {
-		if f.Node != number {
-			continue
-		}
+	for i, f := range list {
 		m := mark{band: t.band(f.FromS, f.UntilS, t.said(f)), Class: "fault"}
 		if f.Error != "" {
 			m.Class = "fault failed"
 		}
 		if at := t.across(f.FromS); at-last >= letterRoom || last < 0 {
-			m.Letter, last = letterOf(f.Action), at
+			letter, word := letterOf(f.Action)
+			m.Letter, last = letter, at
+			room := 1 - at
+			if i+1 < len(list) {
+				room = t.across(list[i+1].FromS) - at
+			}
+			if wordRoom*float64(len(word)+1) <= room {
+				m.Word = word
+			}
 		}
 		marks = append(marks, m)
 	}

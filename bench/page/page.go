@@ -56,8 +56,7 @@ func Write(w io.Writer, r *bench.Report, runErr error, notes ...string) error {
 		Charts:  charts(r),
 		Nodes:   nodeCharts(r),
 		Tables: []table{
-			moveTable(r), nodeTable(r), percentiles(r), rest(r), kinds(r), faultTable(r),
-			configuration(r),
+			moveTable(r), nodeTable(r), percentiles(r), rest(r), faultTable(r), configuration(r),
 		},
 		Version: r.Version,
 	}

@@ -267,7 +267,7 @@ func TestVerdict_IsInWords(t *testing.T) {
 		"1,000 violations":    func(r *bench.Report) { r.Violations = 1000 },
 		"3 keys left behind":  func(r *bench.Report) { r.LeftoverKeys = 3 },
 		"2 fence regressions": func(r *bench.Report) { r.FenceRegressions = 2 },
-		"4 dead leases": func(r *bench.Report) {
+		"4 of 0 samples found a held lease without its keys": func(r *bench.Report) {
 			r.HoldReport = &bench.HoldReport{Missing: 4}
 		},
 	} {

@@ -2,8 +2,6 @@ package page
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/lockpipe/lockpipe/bench"
@@ -25,9 +23,12 @@ type finding struct {
 	Text string
 }
 
-// none returns the finding that there is none of something.
-func none(n uint64, text string) finding {
-	return finding{n == 0, figures.Thousands(n) + " " + text}
+// none returns the finding that there is none of something, in words, or how many there are.
+func none(n uint64, words, found string) finding {
+	if n == 0 {
+		return finding{true, words}
+	}
+	return finding{false, figures.Thousands(n) + " " + found}
 }
 
 // judge says whether the run was safe. With an error of the run that is not known, unless it was
@@ -40,23 +41,24 @@ func judge(r *bench.Report, runErr error) verdict {
 	case runErr != nil:
 		v.Word = "Not known to be safe"
 	}
-	v.Lines = append(v.Lines, none(r.Violations, "violations: two holders of one key at once"))
+	v.Lines = append(v.Lines, none(r.Violations, "No key had two holders at the same time.",
+		"violations: two holders of one key at once"))
 	if r.Config.Fencing || r.FenceRegressions > 0 {
-		v.Lines = append(v.Lines, none(r.FenceRegressions, "fence regressions: a fence that was "+
-			"not above those before it"))
+		v.Lines = append(v.Lines, none(r.FenceRegressions, "Each fence was above those before it.",
+			"fence regressions: a fence that was not above those before it"))
 	}
-	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "keys left behind on the nodes"))
+	v.Lines = append(v.Lines, none(uint64(max(r.LeftoverKeys, 0)), "No key was left behind on the nodes.",
+		"keys left behind on the nodes"))
 	if r.HoldReport != nil {
-		v.Lines = append(v.Lines, none(r.Lost, "leases lost before their release"),
-			none(r.Missing, "dead leases among "+figures.Thousands(r.Samples)+" samples"))
+		samples := "of " + figures.Thousands(r.Samples) + " samples"
+		v.Lines = append(v.Lines, none(r.Lost, "No lease was lost before its release.",
+			"leases lost before their release"), none(r.Missing, "All "+figures.Thousands(r.Samples)+
+			" samples found the keys of held leases.", samples+" found a held lease without its keys"))
 	}
 	if r.FaultReport != nil && r.KeysAtClose > 0 {
 		v.Notes = append(v.Notes, figures.Thousands(r.KeysAtClose)+" keys just after the clients "+
-			"were closed: nodes that could not answer a release keep "+
-			"its key until its time is over, and what outlives that is left behind.")
-	}
-	if text := noQuorum(r); text != "" {
-		v.Notes = append(v.Notes, text)
+			"were closed. Keys whose release went unanswered expire by "+
+			"themselves. Only keys that outlive their TTL count as left behind.")
 	}
 	if runErr != nil {
 		v.Notes = append(v.Notes, "The run ended with an error: "+runErr.Error())
@@ -65,7 +67,7 @@ func judge(r *bench.Report, runErr error) verdict {
 		v.Notes = append(v.Notes, "First error of a call: "+r.FirstError)
 	}
 	if r.HoldReport != nil && r.FirstMissing != "" {
-		v.Notes = append(v.Notes, "First dead lease: "+r.FirstMissing)
+		v.Notes = append(v.Notes, "First held lease without its keys: "+r.FirstMissing)
 	}
 	if r.Unserved > 0 {
 		v.Notes = append(v.Notes, figures.Thousands(r.Unserved)+" calls that were due found no caller free "+
@@ -82,13 +84,13 @@ func summary(r *bench.Report) string {
 		figures.Nodes(r.Nodes, r.Config.Groups), r.Backend, duration(r.DurationS*1000))
 }
 
-// tiles are the numbers that a reader looks for first.
+// tiles are the numbers that a reader looks for first. The first two are large.
 func tiles(r *bench.Report) []tile {
 	list := []tile{
 		{"throughput", figures.Thousands(uint64(r.LocksPerS)), "locks/s"},
-		{"acquired", figures.Thousands(r.Acquired), "keys"},
-		{"acquire p50", duration(r.AcquireMs.P50), ""},
 		{"acquire p99", duration(r.AcquireMs.P99), ""},
+		{"acquire p50", duration(r.AcquireMs.P50), ""},
+		{"acquired", figures.Thousands(r.Acquired), "keys"},
 	}
 	if h := r.HotReport; h != nil {
 		list = append(list, tile{"longest wait", duration(h.MaxWaitMs), ""}, tile{
@@ -145,15 +147,6 @@ func allocations(r *bench.Report) []string {
 	return []string{"allocations per lock", figures.Significant(figures.Known(r.AllocsPerLock))}
 }
 
-// kinds is what was wrong in calls that failed.
-func kinds(r *bench.Report) table {
-	tab := table{Title: "Failed calls by kind", Head: []string{"kind", "calls"}}
-	for _, kind := range slices.Sorted(maps.Keys(r.ErrorsByKind)) {
-		tab.Rows = append(tab.Rows, []string{kind, figures.Thousands(r.ErrorsByKind[kind])})
-	}
-	return tab
-}
-
 // configuration is what was asked for.
 func configuration(r *bench.Report) table {
 	c := r.Config
@@ -165,7 +158,7 @@ func configuration(r *bench.Report) table {
 		{"callers", figures.Thousands(c.Callers)},
 		{"clients", figures.Thousands(c.Clients)},
 		{"duration", duration(c.DurationS * 1000)},
-		{"rate", "closed loop"},
+		{"rate", "each caller calls again at once"},
 		{"keys", figures.Thousands(c.Keys)},
 		{"keys per call", figures.Thousands(c.Batch)},
 		{"held for", duration(c.HoldMs)},

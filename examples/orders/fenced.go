@@ -18,14 +18,15 @@ type Fenced struct {
 }
 
 // Place implements Shop.
-func (s Fenced) Place(ctx context.Context, o Order) error {
+func (s Fenced) Place(ctx context.Context, o Order) (err error) {
 	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL),
 		lockpipe.WithFencing())
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	leaseCtx, fence := lease.Context(), lease.Fence()
+	defer because(lease, &err)
+	leaseCtx, fence := lease.Bind(ctx), lease.Fence()
 	fenceErr := s.Store.raise(leaseCtx, o, fence)
 	if fenceErr != nil && !errors.Is(fenceErr, ErrLate) {
 		return fenceErr

@@ -73,14 +73,15 @@ func newLog(do func(ctx context.Context, group []*queuedOrder, replies []error))
 }
 
 // Place implements Shop.
-func (s *Grouped) Place(ctx context.Context, o Order) error {
+func (s *Grouped) Place(ctx context.Context, o Order) (err error) {
 	begun := time.Now()
 	lease, err := s.locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL))
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	leaseCtx, by := lease.Context(), s.normal
+	defer because(lease, &err)
+	leaseCtx, by := lease.Bind(ctx), s.normal
 	if time.Since(begun) > expressAfter {
 		by = s.express
 	}

@@ -16,13 +16,14 @@ type Locked struct {
 }
 
 // Place implements Shop.
-func (s Locked) Place(ctx context.Context, o Order) error {
+func (s Locked) Place(ctx context.Context, o Order) (err error) {
 	lease, err := s.Locks.AcquireAll(ctx, keys(o), lockpipe.WithTTL(leaseTTL))
 	if err != nil {
 		return err
 	}
 	defer release(ctx, lease)
-	leaseCtx := lease.Context() // no statement starts after the lease has ended
+	defer because(lease, &err)
+	leaseCtx := lease.Bind(ctx) // no statement starts after the lease has ended
 	found, err := s.Store.inStock(leaseCtx, o.Products)
 	if err != nil {
 		return err

@@ -65,6 +65,14 @@ func keys(o Order) []string {
 	return names
 }
 
+// because adds how the lease ended to the error of an order: a context that ends says only that it
+// is cancelled.
+func because(lease *lockpipe.Lease, err *error) {
+	if end := lease.Err(); *err != nil && end != nil {
+		*err = errors.Join(*err, end)
+	}
+}
+
 // release releases the locks, also if ctx has ended. If nodes do not answer, lockpipe continues in
 // the background. So the customer need not know the error.
 func release(ctx context.Context, lease *lockpipe.Lease) {

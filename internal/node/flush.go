@@ -25,8 +25,8 @@ type Flush struct {
 	Reading Reading
 	Ops     []Operation
 	Answers []Answer // of the node to each of them
-	// Counts reports whether the node answered all that was sent, on a connection that was valid
-	// until then.
+	// Counts reports whether the node answered every command, and the connection was still valid
+	// then. Only such a flush votes.
 	Counts bool
 
 	node     *Node

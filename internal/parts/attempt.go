@@ -133,7 +133,7 @@ func (s *several) over() bool {
 	return s.parts[s.next].attempt == nil
 }
 
-// note takes the outcome of a part. Without a quorum it says which part that is, by a key.
+// note stores the outcome of a part. If the part had no quorum, Outcome.Keys gets one of its keys.
 func (s *several) note(p *one, o multiplex.Outcome) {
 	if o.Result == multiplex.NoQuorum {
 		o.Keys = []string{p.claim.Key(0)}

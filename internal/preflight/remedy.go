@@ -50,5 +50,5 @@ func remedy(err error) string {
 			return r.do
 		}
 	}
-	return "start it, or correct its URL or what is wrong with it"
+	return "start the server, correct its URL, or mend what its error says"
 }

@@ -151,9 +151,9 @@ func (q *System) FirstWithout(nodes Nodes) Nodes {
 	return sets[0]
 }
 
-// MayDecide reports whether an attempt that all nodes were asked can be decided. Its votes are
-// grants of the nodes that answered, but if some were recorded, any of these can be another. The
-// nodes without answer may have any votes but grants.
+// MayDecide reports whether it is worth it to wake the caller of an attempt that asks all nodes. It
+// takes each answered node for a grant, unless other votes were recorded, and the nodes without an
+// answer for anything but a grant.
 func (q *System) MayDecide(answered, without Nodes, recorded bool) bool {
 	if q.isOneSet() {
 		quorate, impossible := mayDecide(q.nodes, answered, without, recorded)

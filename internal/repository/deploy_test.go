@@ -119,6 +119,8 @@ func TestDeploy_AlertsAreWhole(t *testing.T) {
 		require.NotEmpty(t, r.Expr, r.Alert)
 		require.Contains(t, []string{"warning", "critical"}, r.Labels["severity"], r.Alert)
 		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+		require.Contains(t, r.Annotations["runbook_url"],
+			"docs/operations.md#what-do-i-do-about-an-alert", r.Alert)
 		require.Contains(t, string(manual), "`"+r.Alert+"`")
 	}
 }
@@ -150,7 +152,8 @@ func TestDeploy_TheDashboardsQueriesAreValid(t *testing.T) {
 	var rules []map[string]string
 	for _, p := range dashboard(t).Panels {
 		for _, q := range p.Targets {
-			expr := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(q.Expr)
+			expr := strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*", "$job", ".*",
+				"$namespace", ".*").Replace(q.Expr)
 			rules = append(rules, map[string]string{
 				"record": fmt.Sprint("panel:", len(rules)),
 				"expr":   expr,

@@ -2,6 +2,7 @@ package repository
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -19,9 +20,10 @@ import (
 )
 
 // What the documentation shows is compiled, so that it can't stay behind the API. A block of Go
-// that begins with "package" is a whole file, and anything that is wrong with it is an error. Any
-// other block is a fragment: statements of a function that has ctx and client and returns an error,
-// or declarations. Names that a fragment does not declare stand for the reader's own.
+// that begins with "package" is a whole file, and anything that is wrong with it is an error. The
+// whole files of one document and one name, but main, are one package. Any other block is a
+// fragment: statements of a function that has ctx and client and returns an error, or declarations.
+// Names that a fragment does not declare stand for the reader's own.
 
 // shown are the packages that documents use: a fragment has them without an import.
 var shown = []string{
@@ -33,7 +35,8 @@ var shown = []string{
 	modulePath + "/lockpipetest/fake",
 }
 
-// The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles.
+// The goal: every block of Go in docs/, README.md and CONTRIBUTING.md compiles, and drops no error
+// without a sign, as errcheck wants it.
 func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 	files := []string{"README.md", "CONTRIBUTING.md"}
 	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
@@ -51,11 +54,23 @@ func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 	})
 	whole := 0
 	for _, file := range files {
+		packages := make(map[string][]*ast.File) // the whole files so far, by their package
 		for _, b := range goBlocks(t, file) {
+			f, err := b.parse(fset)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			name := f.Name.Name
+			pkg := []*ast.File{f}
 			if b.whole() {
 				whole++
+				pkg = append(pkg, packages[name]...)
 			}
-			for _, wrong := range b.check(fset, imports) {
+			if b.whole() && name != "main" { // each main is a program of its own
+				packages[name] = pkg
+			}
+			for _, wrong := range b.check(pkg, fset, imports) {
 				t.Error(wrong)
 			}
 		}
@@ -87,19 +102,52 @@ func goBlocks(t *testing.T, file string) (blocks []goBlock) {
 
 func (b goBlock) whole() bool { return strings.HasPrefix(b.text, "package ") }
 
-// check returns what is wrong with the block, by its place in the document.
-func (b goBlock) check(fset *token.FileSet, imports types.Importer) (wrong []error) {
-	f, err := b.parse(fset)
-	if err != nil {
-		return []error{err}
-	}
+// check returns what is wrong with the block, by its place in the document. It is the first file of
+// pkg.
+func (b goBlock) check(pkg []*ast.File, fset *token.FileSet, imports types.Importer) (
+	wrong []error,
+) {
 	cfg := types.Config{Importer: imports, Error: func(err error) {
 		var e types.Error
 		if b.whole() || !errors.As(err, &e) || !leftOut(e.Msg) {
 			wrong = append(wrong, err)
 		}
 	}}
-	_, _ = cfg.Check(f.Name.Name, fset, []*ast.File{f}, nil) // its errors were told
+	info := &types.Info{Types: make(map[ast.Expr]types.TypeAndValue)}
+	_, _ = cfg.Check(pkg[0].Name.Name, fset, pkg, info) // its errors were told
+	return append(wrong, droppedErrors(pkg[0], fset, info)...)
+}
+
+// droppedErrors complains of each call that returns an error as its last result, and stands alone.
+// Those of package fmt are no matter.
+func droppedErrors(f *ast.File, fset *token.FileSet, info *types.Info) (wrong []error) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		var call ast.Expr
+		switch n := n.(type) {
+		case *ast.ExprStmt:
+			call = n.X
+		case *ast.DeferStmt:
+			call = n.Call
+		case *ast.GoStmt:
+			call = n.Call
+		default:
+			return true
+		}
+		result := info.TypeOf(call)
+		if all, several := result.(*types.Tuple); several && all.Len() > 0 {
+			result = all.At(all.Len() - 1).Type()
+		}
+		c, isCall := call.(*ast.CallExpr)
+		if !isCall || result == nil ||
+			!types.Identical(result, types.Universe.Lookup("error").Type()) {
+			return true
+		}
+		if text := types.ExprString(c.Fun); !strings.HasPrefix(text, "fmt.") {
+			wrong = append(wrong, fmt.Errorf("%s: %s: its error is dropped: handle it, or write _ =",
+				fset.Position(c.Pos()), text))
+		}
+		return true
+	})
 	return wrong
 }
 

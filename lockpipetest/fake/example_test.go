@@ -37,8 +37,8 @@ func (s *Shop) Order(ctx context.Context, products ...string) error {
 	case err != nil:
 		return err
 	}
-	defer lease.Release(context.WithoutCancel(ctx))
-	return s.Store(lease.Context())
+	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
+	return errors.Join(s.Store(lease.Bind(ctx)), lease.Err())
 }
 
 // exampleTests are tests of the Shop. In a real project each is a function such as

@@ -22,10 +22,10 @@ func (b *lab) setLoad(l load) error {
 	return nil
 }
 
-// breakMaster does something to one node.
-func (b *lab) breakMaster(i int, action string) error {
+// breakNode does something to one node.
+func (b *lab) breakNode(i int, action string) error {
 	if i < 0 || i >= b.nodes.Len() {
-		return fmt.Errorf("there is no master %d: there are 1 to %d", i+1, b.nodes.Len())
+		return fmt.Errorf("there is no node %d: there are 1 to %d", i+1, b.nodes.Len())
 	}
 	do, down, text := b.nodes.Kill, "killed", "was killed"
 	switch action {
@@ -45,7 +45,7 @@ func (b *lab) breakMaster(i int, action string) error {
 	b.mu.Lock()
 	b.down[i] = down
 	b.mu.Unlock()
-	b.note(fmt.Sprintf("master %d %s", i+1, text))
+	b.note(fmt.Sprintf("node %d %s", i+1, text))
 	return nil
 }
 

@@ -2,17 +2,21 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
+	"time"
 )
 
-// maxPages is how many pages may watch.
-const maxPages = 32
+const (
+	maxPages = 32                          // that may watch
+	kept     = int(time.Minute / interval) // samples for a page that opens
+)
 
 // hub gives samples to the pages that watch. A page that is slow misses some. All methods are safe
 // for concurrent use.
 type hub struct {
 	mu    sync.Mutex
-	last  []byte // JSON
+	last  [][]byte // JSON, of the last minute
 	pages map[chan []byte]bool
 }
 
@@ -26,7 +30,7 @@ func (h *hub) publish(s sample) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last = text
+	h.last = append(h.last[max(0, len(h.last)-kept+1):], text)
 	for page := range h.pages {
 		offer(page, text)
 	}
@@ -41,20 +45,17 @@ func offer(page chan []byte, text []byte) {
 	page <- text // there is room: only the hub sends, and it has its mutex
 }
 
-// join returns a channel with the last sample, if there is one, and all that come. It returns false
+// join returns the samples of the last minute, and a channel with those that come. It returns false
 // if too many pages watch. The caller ends it with leave.
-func (h *hub) join() (page chan []byte, joined bool) {
+func (h *hub) join() (before [][]byte, page chan []byte, joined bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.pages) >= maxPages {
-		return nil, false
+		return nil, nil, false
 	}
 	page = make(chan []byte, 1)
 	h.pages[page] = true
-	if h.last != nil {
-		offer(page, h.last)
-	}
-	return page, true
+	return slices.Clone(h.last), page, true
 }
 
 func (h *hub) leave(page chan []byte) {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	masters  = 5
-	interval = 250 * time.Millisecond // between two samples
-	looks    = 25                     // at the connections, for each sample
+	nodeCount = 5
+	interval  = 250 * time.Millisecond // between two samples
+	looks     = 25                     // at the connections, for each sample
 	// closeTimeout is for giving back what is locked.
 	closeTimeout = 5 * time.Second
 )
@@ -40,7 +40,7 @@ type lab struct {
 // startLab starts the servers, the shops and their callers. The caller ends it with close. The
 // error is database.ErrMissing if PostgreSQL is not installed.
 func startLab(l load) (started *lab, err error) {
-	b := &lab{loads: newDial(l), begun: time.Now(), down: make([]string, masters)}
+	b := &lab{loads: newDial(l), begun: time.Now(), down: make([]string, nodeCount)}
 	b.ctx, b.cancel = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
@@ -50,7 +50,7 @@ func startLab(l load) (started *lab, err error) {
 	if b.server, err = database.Postgres.Start(); err != nil {
 		return nil, err
 	}
-	if b.nodes, err = lockpipetest.Start(masters); err != nil {
+	if b.nodes, err = lockpipetest.Start(nodeCount); err != nil {
 		return nil, err
 	}
 	for _, side := range []struct {

@@ -19,16 +19,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The goal: all shops sell while masters break, a holder is paused in each of them, and at the end
+// The goal: all shops sell while nodes break, a holder is paused in each of them, and at the end
 // the stock is exact and nothing is left.
 func TestLab_SellsWhileThingsBreak(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short does not test a flash sale with PostgreSQL and masters that break")
+		t.Skip("-short does not test a flash sale with PostgreSQL and nodes that break")
 	}
 	b, err := startLab(load{Callers: 16, Products: flash})
 	database.Require(t, err)
 	h := newHub()
-	page, joined := h.join()
+	_, page, joined := h.join()
 	require.True(t, joined)
 	b.publish(h)
 	untilSold := func(more int) {
@@ -45,13 +45,13 @@ func TestLab_SellsWhileThingsBreak(t *testing.T) {
 		}
 	}
 	untilSold(20)
-	require.NoError(t, b.breakMaster(0, "kill"))
-	require.NoError(t, b.breakMaster(1, "freeze"))
+	require.NoError(t, b.breakNode(0, "kill"))
+	require.NoError(t, b.breakNode(1, "freeze"))
 	untilSold(10)
-	require.NoError(t, b.breakMaster(1, "thaw"))
-	require.NoError(t, b.breakMaster(0, "restart"))
-	require.Error(t, b.breakMaster(masters, "kill"))
-	require.Error(t, b.breakMaster(0, "paint"))
+	require.NoError(t, b.breakNode(1, "thaw"))
+	require.NoError(t, b.breakNode(0, "restart"))
+	require.Error(t, b.breakNode(nodeCount, "kill"))
+	require.Error(t, b.breakNode(0, "paint"))
 	require.NoError(t, b.pauseHolder())
 	require.Equal(t, errHolderRuns, b.pauseHolder())
 	for paused := 0; paused < 3; {

@@ -1,6 +1,6 @@
 // Command demo shows a page where row locks, lockpipe and combined orders serve one flash sale,
 // side by side and live, while you change the load and break things. It starts a PostgreSQL in a
-// temporary directory and five masters, listens on 127.0.0.1 only, and leaves nothing when it ends.
+// temporary directory and five nodes, listens on 127.0.0.1 only, and leaves nothing when it ends.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context, port int, out io.Writer) (err error) {
 		return fmt.Errorf("%w: choose another port with -port", err)
 	}
 	defer listener.Close() //nolint:errcheck // the server has closed it, or it was never used
-	fmt.Fprintln(out, "starting PostgreSQL and the masters")
+	fmt.Fprintln(out, "starting PostgreSQL and the nodes")
 	b, err := startLab(load{Callers: 64, OutsideMs: 5, Products: flash})
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func run(ctx context.Context, port int, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d masters (%s); the page is http://%v; Ctrl-C stops everything\n", masters,
+	fmt.Fprintf(out, "%d nodes (%s); the page is http://%v; Ctrl-C stops everything\n", nodeCount,
 		b.nodes.Backend(), listener.Addr())
 	return serve(ctx, listener, page)
 }

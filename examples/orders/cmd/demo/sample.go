@@ -9,13 +9,13 @@ import (
 
 // sample is what the page shows at one time.
 type sample struct {
-	AtMs       int64          `json:"atMs"` // since the start
-	Pool       int            `json:"pool"` // connections of each shop
-	PatienceMs int64          `json:"patienceMs"`
-	Load       load           `json:"load"`
-	Shops      []shopSample   `json:"shops"`
-	Masters    []masterSample `json:"masters"`
-	Events     []event        `json:"events"` // the last ones, oldest first
+	AtMs       int64        `json:"atMs"` // since the start
+	Pool       int          `json:"pool"` // connections of each shop
+	PatienceMs int64        `json:"patienceMs"`
+	Load       load         `json:"load"`
+	Shops      []shopSample `json:"shops"`
+	Nodes      []nodeSample `json:"nodes"`
+	Events     []event      `json:"events"` // the last ones, oldest first
 }
 
 // shopSample is one shop at one time.
@@ -25,12 +25,13 @@ type shopSample struct {
 	OnSale figures `json:"onSale"`
 	Others figures `json:"others"`
 	count
-	Holder string `json:"holder"` // what a paused holder does
-	Err    string `json:"err"`    // the last unexpected error of an order
+	OthersSold int64  `json:"othersSold"` // orders without the product on sale, since the start
+	Holder     string `json:"holder"`     // what a paused holder does
+	Err        string `json:"err"`        // the last unexpected error of an order
 }
 
-// masterSample is one node at one time.
-type masterSample struct {
+// nodeSample is one node at one time.
+type nodeSample struct {
 	Down  string `json:"down"`  // what was done to it: killed or frozen
 	State string `json:"state"` // what lockpipe knows about it
 	ForMs int64  `json:"forMs"` // how long it is quarantined yet, at most
@@ -64,11 +65,11 @@ func (b *lab) sample() sample {
 		all.Shops[i].Holder = b.holders[i]
 	}
 	for i, n := range known {
-		m := masterSample{Down: b.down[i], State: n.State.String()}
+		m := nodeSample{Down: b.down[i], State: n.State.String()}
 		if !n.Until.IsZero() {
 			m.ForMs = max(0, n.Until.Sub(now).Milliseconds())
 		}
-		all.Masters = append(all.Masters, m)
+		all.Nodes = append(all.Nodes, m)
 	}
 	all.Events = append([]event{}, b.events...)
 	return all
@@ -85,7 +86,7 @@ func (s *shop) sample(ctx context.Context, now time.Time) shopSample {
 	if c, err := s.ledger.count(ctx); err == nil {
 		s.counted = c
 	}
-	all := shopSample{Way: s.way, count: s.counted}
+	all := shopSample{Way: s.way, count: s.counted, OthersSold: s.others.Load()}
 	all.OnSale, all.Others = s.window.last(now)
 	if text := s.errors.Load(); text != nil {
 		all.Err = *text

@@ -23,7 +23,7 @@ const (
 // controls are what the buttons of the page do.
 type controls interface {
 	setLoad(l load) error
-	breakMaster(i int, action string) error
+	breakNode(i int, action string) error
 	pauseHolder() error
 }
 
@@ -47,7 +47,7 @@ func handler(h *hub, c controls) (http.Handler, error) {
 		}
 		answer(w, c.setLoad(l))
 	})
-	mux.HandleFunc("POST /masters/{number}/{action}", func(w http.ResponseWriter,
+	mux.HandleFunc("POST /nodes/{number}/{action}", func(w http.ResponseWriter,
 		r *http.Request,
 	) {
 		number, err := strconv.Atoi(r.PathValue("number"))
@@ -55,7 +55,7 @@ func handler(h *hub, c controls) (http.Handler, error) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer(w, c.breakMaster(number-1, r.PathValue("action")))
+		answer(w, c.breakNode(number-1, r.PathValue("action")))
 	})
 	mux.HandleFunc("POST /holder", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, c.pauseHolder())
@@ -102,7 +102,7 @@ func isLocal(host string) bool {
 
 // stream sends samples as server-sent events until the page or the program ends.
 func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
-	page, joined := h.join()
+	before, page, joined := h.join()
 	if !joined {
 		http.Error(w, "too many pages watch: close one", http.StatusServiceUnavailable)
 		return
@@ -110,16 +110,24 @@ func (h *hub) stream(w http.ResponseWriter, r *http.Request) {
 	defer h.leave(page)
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
+	write := func(text []byte) bool {
+		if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
+			return false
+		}
+		_, err := fmt.Fprintf(w, "data: %s\n\n", text)
+		return err == nil && control.Flush() == nil
+	}
+	for _, text := range before {
+		if !write(text) {
+			return
+		}
+	}
 	for {
 		select {
 		case <-r.Context().Done():
 			return
 		case text := <-page:
-			if control.SetWriteDeadline(time.Now().Add(writeTimeout)) != nil {
-				return
-			}
-			_, err := fmt.Fprintf(w, "data: %s\n\n", text)
-			if err != nil || control.Flush() != nil {
+			if !write(text) {
 				return
 			}
 		}

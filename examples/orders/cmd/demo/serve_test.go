@@ -28,7 +28,7 @@ func (r recorder) setLoad(l load) error {
 	return r.err
 }
 
-func (r recorder) breakMaster(i int, action string) error {
+func (r recorder) breakNode(i int, action string) error {
 	r.done <- []any{i, action}
 	return r.err
 }
@@ -77,7 +77,7 @@ func TestActions_AreCarriedOut(t *testing.T) {
 		want       any
 	}{
 		{"/load", `{"callers": 128, "outsideMs": 50, "products": "zipf"}`, load{128, 50, zipf}},
-		{"/masters/2/kill", "", []any{1, "kill"}},
+		{"/nodes/2/kill", "", []any{1, "kill"}},
 		{"/holder", "", "pause"},
 	} {
 		status, text := send(t, server.URL+c.path, c.body, nil)
@@ -99,7 +99,7 @@ func TestActions_BadInputIsRefused(t *testing.T) {
 		{"/load", `{"products": "all"}`, 409, `products is "all": choose one of ["flash" "zipf"]`},
 		{"/load", `{"colour": 1}`, 400, `json: unknown field "colour"`},
 		{"/load", `{"products": "` + strings.Repeat("a", maxBody) + `"}`, 400, "http: request body too large"},
-		{"/masters/x/kill", "", 400, `strconv.Atoi: parsing "x": invalid syntax`},
+		{"/nodes/x/kill", "", 400, `strconv.Atoi: parsing "x": invalid syntax`},
 		{"/nothing", "", 405, "Method Not Allowed"},
 	} {
 		status, text := send(t, server.URL+c.path, c.body, nil)
@@ -116,7 +116,7 @@ func TestActions_FailureIsTold(t *testing.T) {
 	require.NoError(t, err)
 	server := httptest.NewServer(page)
 	defer server.Close()
-	status, text := send(t, server.URL+"/masters/1/freeze", "", nil)
+	status, text := send(t, server.URL+"/nodes/1/freeze", "", nil)
 	require.Equal(t, http.StatusConflict, status)
 	require.Equal(t, "it is dead", text)
 }
@@ -132,7 +132,7 @@ func TestActions_OtherSitesAreRefused(t *testing.T) {
 		func(r *http.Request) { r.Host = "elsewhere.example" },
 		func(r *http.Request) { r.Host = "127.0.0.1.elsewhere.example:8095" },
 	} {
-		for _, path := range []string{"/holder", "/masters/1/kill", "/load"} {
+		for _, path := range []string{"/holder", "/nodes/1/kill", "/load"} {
 			status, _ := send(t, server.URL+path, "{}", change)
 			require.Equal(t, http.StatusForbidden, status)
 		}
@@ -150,9 +150,12 @@ func TestActions_OtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-// The goal: a page gets the last sample at once, and then each that comes.
+// The goal: a page gets the samples of the last minute at once, and then each that comes.
 func TestStream_SamplesCome(t *testing.T) {
 	server, h, _ := startPage(t)
+	for at := range int64(kept) {
+		h.publish(sample{AtMs: at - int64(kept) + 1})
+	}
 	h.publish(sample{AtMs: 1})
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/samples",
 		nil)
@@ -162,7 +165,7 @@ func TestStream_SamplesCome(t *testing.T) {
 	defer reply.Body.Close()
 	require.Equal(t, "text/event-stream", reply.Header.Get("Content-Type"))
 	lines := bufio.NewScanner(reply.Body)
-	for want := int64(1); want < 4; want++ {
+	for want := 2 - int64(kept); want < 4; want++ {
 		require.True(t, lines.Scan())
 		text, isData := strings.CutPrefix(lines.Text(), "data: ")
 		require.True(t, isData, lines.Text())
@@ -171,7 +174,9 @@ func TestStream_SamplesCome(t *testing.T) {
 		require.Equal(t, want, s.AtMs)
 		require.True(t, lines.Scan())
 		require.Empty(t, lines.Text())
-		h.publish(sample{AtMs: want + 1})
+		if want > 0 {
+			h.publish(sample{AtMs: want + 1})
+		}
 	}
 }
 
@@ -179,20 +184,20 @@ func TestStream_SamplesCome(t *testing.T) {
 // number of pages has an end.
 func TestHub_SlowPagesMissSamples(t *testing.T) {
 	h := newHub()
-	slow, joined := h.join()
+	_, slow, joined := h.join()
 	require.True(t, joined)
 	for at := range int64(10) {
 		h.publish(sample{AtMs: at})
 	}
 	require.Contains(t, string(<-slow), `"atMs":9,`)
 	for range maxPages - 1 {
-		_, joined := h.join()
+		_, _, joined := h.join()
 		require.True(t, joined)
 	}
-	_, joined = h.join()
+	_, _, joined = h.join()
 	require.False(t, joined)
 	h.leave(slow)
-	_, joined = h.join()
+	_, _, joined = h.join()
 	assert.True(t, joined)
 }
 

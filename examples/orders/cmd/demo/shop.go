@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/examples/orders"
 	"github.com/lockpipe/lockpipe/examples/orders/database"
 )
@@ -34,6 +35,7 @@ type shop struct {
 	backends *orders.Backends
 	window   window
 	orders   atomic.Int64 // numbers that were given to orders
+	others   atomic.Int64 // orders without the product on sale that were placed
 	soldOut  chan struct{}
 	errors   atomic.Pointer[string] // the last unexpected error, nil if none
 	counted  count                  // by the goroutine that takes samples
@@ -148,8 +150,13 @@ func (s *shop) place(ctx context.Context, place orders.Shop, chosen []int) {
 		e.gaveUp = true
 		if orderCtx.Err() == nil {
 			text := err.Error()
+			if errors.Is(err, lockpipe.ErrExpired) || errors.Is(err, lockpipe.ErrLost) {
+				text = "a lease ended before its order was placed"
+			}
 			s.errors.Store(&text)
 		}
+	case !e.onSale:
+		s.others.Add(1)
 	}
 	s.window.add(e)
 }

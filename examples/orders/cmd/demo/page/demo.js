@@ -21,7 +21,8 @@ const rows = [
   { name: () => "Wait, others: p50 · p99", of: (shop) => waits(shop.others) },
   { name: () => "Customers who left", of: (shop) => whole(shop.onSale.gaveUp + shop.others.gaveUp),
     bad: (shop) => shop.onSale.gaveUp + shop.others.gaveUp > 0 },
-  { name: () => "Sold on sale, since the start", of: (shop) => whole(shop.sold) },
+  { name: () => "Orders on sale, since the start", of: (shop) => whole(shop.sold) },
+  { name: () => "Orders, others, since the start", of: (shop) => whole(shop.othersSold) },
   { name: () => "Oversold, since the start", of: (shop) => whole(shop.oversold), bad: (shop) => shop.oversold > 0 },
   { name: () => "Paused holder", of: (shop) => shop.holder || "none", text: true },
   { name: () => "Last error", of: (shop) => shop.err, text: true, optional: true },
@@ -76,24 +77,24 @@ function build() {
     chart.paths = [0, 1, 2].map((i) => makeSVG(chart.svg, "path", { class: "line" + i }));
     chart.plot = plot;
   }
-  for (let number = 1; number <= 5; number++) buildMaster(number);
+  for (let number = 1; number <= 5; number++) buildNode(number);
   byId("load").addEventListener("change", sendLoad);
   byId("pause").addEventListener("click", () => post("/holder"));
 }
 
-const masters = [];
+const nodes = [];
 
-function buildMaster(number) {
-  const li = make(byId("masters"), "li");
+function buildNode(number) {
+  const li = make(byId("nodes"), "li");
   const m = { name: make(li, "span", "", "name"), buttons: {} };
   for (const [action, text] of [["kill", "Kill"], ["freeze", "Freeze"], ["thaw", "Continue"], ["restart", "Restart empty"]]) {
     const button = make(li, "button", text);
     button.type = "button";
-    button.setAttribute("aria-label", `${text} master ${number}`);
-    button.addEventListener("click", () => post(`/masters/${number}/${action}`));
+    button.setAttribute("aria-label", `${text} node ${number}`);
+    button.addEventListener("click", () => post(`/nodes/${number}/${action}`));
     m.buttons[action] = button;
   }
-  masters.push(m);
+  nodes.push(m);
 }
 
 async function post(path, body) {
@@ -139,11 +140,21 @@ function show(sample) {
       row.cells[i].classList.toggle("bad", Boolean(row.bad && row.bad(shop, sample)));
     });
   }
+  showHeadline(sample.shops);
   if (!sending) showLoad(sample.load);
-  sample.masters.forEach(showMaster);
+  sample.nodes.forEach(showNode);
   byId("pause").disabled = sample.shops.some((shop) => shop.holder);
   showEvents(sample.events);
   charts.forEach((chart) => draw(chart, sample));
+}
+
+// showHeadline says how many times as many orders the other shops have served as row locks.
+function showHeadline([rows, ...others]) {
+  const times = (of) => others.map((shop) => `${shop.way} ${few(of(shop) / of(rows))}\u00a0×`).join(", ");
+  const parts = [];
+  if (rows.othersSold > 0) parts.push(`Orders of other products, against row locks: ${times((shop) => shop.othersSold)}.`);
+  if (rows.sold > 0) parts.push(`Orders on sale: ${times((shop) => shop.sold)}.`);
+  set(byId("headline"), parts.join(" "));
 }
 
 function showLoad(load) {
@@ -156,12 +167,12 @@ function showLoad(load) {
     : "Each order takes three of 1,000 products, the popular ones most often. The product on sale is the most popular.");
 }
 
-function showMaster(m, i) {
+function showNode(m, i) {
   let text = m.down ? `${m.down}; lockpipe: ${m.state}` : m.state;
   if (m.forMs > 0) text += `, ${Math.ceil(m.forMs / 1000)}\u00a0s`;
-  set(masters[i].name, `master ${i + 1}: ${text}`);
-  masters[i].name.classList.toggle("bad", Boolean(m.down) || m.state !== "up");
-  const { kill, freeze, thaw, restart } = masters[i].buttons;
+  set(nodes[i].name, `node ${i + 1}: ${text}`);
+  nodes[i].name.classList.toggle("bad", Boolean(m.down) || m.state !== "up");
+  const { kill, freeze, thaw, restart } = nodes[i].buttons;
   kill.disabled = m.down === "killed";
   freeze.disabled = m.down !== "";
   freeze.hidden = m.down === "frozen";
@@ -180,6 +191,7 @@ function showEvents(events) {
     byId("events").prepend(li);
   }
   while (byId("events").children.length > 12) byId("events").lastChild.remove();
+  byId("done").hidden = shown === 0;
 }
 
 // above is a round number that is not below v.
@@ -200,7 +212,8 @@ function draw(chart, now) {
     at = (v) => v / top;
     ticks = [0, top / 2, top];
   }
-  const x = (ms) => (1000 * (ms - now.atMs + minute)) / minute;
+  const span = Math.min(minute, Math.max(now.atMs, 10000)); // a demonstration that has just begun is wide too
+  const x = (ms) => (1000 * (ms - now.atMs + span)) / span;
   const y = (v) => 130 * (1 - at(v));
   drawTicks(chart, ticks.map((v) => ({ y: y(v), text: label(v) })));
   chart.marks.replaceChildren();
