@@ -46,11 +46,11 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
 		nodes := servertest.Start(t, 1)
 		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
-		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
 		up(t, m)
+		require.NoError(t, wait(m.Acquire(claim("k", "t"), 3*time.Second, 1), t.Context()))
 		ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
 		require.Equal(t, 1, others(t, nodes, 0), "the server keeps the connection")
-		err := wait(m.Acquire(claim("other", "t"), time.Second, 1), t.Context())
+		err := wait(m.Acquire(claim("other", "t"), 3*time.Second, 1), t.Context())
 		require.ErrorContains(t, err, "READONLY")
 		becomes(t, m, 0, NodeDown, "READONLY")
 		ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
@@ -58,7 +58,7 @@ func TestFailing_LeavesADemotedMaster(t *testing.T) {
 			becomes(t, m, 0, NodeQuarantined, whyRestarted)
 		}
 		becomes(t, m, 0, NodeUp, "")
-		require.NoError(t, wait(m.Acquire(claim("new", "t"), time.Second, 1), t.Context()))
+		require.NoError(t, wait(m.Acquire(claim("new", "t"), 3*time.Second, 1), t.Context()))
 	}
 }
 

@@ -102,7 +102,7 @@ func TestNode_HasOneSocket(t *testing.T) {
 		}
 		callers.Wait()
 	}
-	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
+	up(t, m)
 	check()
 	load()
 	check()
@@ -147,9 +147,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 	notShort(t, "many calls while a node is frozen")
 	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
-	require.NoError(t, wait(m.Acquire(claim("first", "t"), time.Minute, 1), t.Context()))
-	require.Eventually(t, func() bool { return m.Nodes()[2].State == NodeUp }, patient,
-		often)
+	up(t, m)
 	before := runtime.NumGoroutine()
 	require.NoError(t, nodes.Freeze(2))
 	calls := func(name string) {
