@@ -522,7 +522,7 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "early", rule: "9: Keep sends before the lease is over", mix: "handed",
+		name: "early", rule: "9: Keep sends before the lease is over", mix: "handed", from: 449,
 		finds: "both hold",
 		edit: edit{
 			"internal/locker/adopt.go", "\tif end := l.term.End(lease.ErrKept); ",
