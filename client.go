@@ -115,13 +115,9 @@ func (c *Client) Close(ctx context.Context) error {
 
 // closeError names a few of the leases that could not be released.
 func closeError(failed []error, held int, err error) error {
-	const shown = 3
 	switch {
-	case len(failed) > shown:
-		return prefix.Errorf("%d of %d leases, such as: %w; %w; %w", len(failed), held, failed[0],
-			failed[1], failed[2])
 	case len(failed) > 0:
-		return prefix.Errorf("%d of %d leases: %w", len(failed), held, prefix.Join(failed))
+		return prefix.Errorf("%d of %d leases%w", len(failed), held, prefix.Few(failed))
 	case err != nil:
 		return prefix.Errorf("%w", err)
 	}

@@ -108,24 +108,33 @@ type QuorumError struct {
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
+	var by [multiplex.NotAwaited + 1]int
+	var each []string
+	for _, n := range e.Nodes {
+		by[n.reason]++
+		each = append(each, n.Error())
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: %d of %s %s, %d needed", ErrNoQuorum, e.Granted,
 		countNodes(e.Granted+e.Refused+e.Unknown), cmp.Or(e.did, "granted"), e.Need)
 	separator := "; "
-	for _, part := range e.missing() {
-		if part.nodes > 0 {
-			fmt.Fprintf(&b, "%s%d %s", separator, part.nodes, part.what)
+	for i, nodes := range [...]int{
+		e.Refused, by[multiplex.Quarantined], by[multiplex.Down], by[multiplex.TimedOut],
+		by[multiplex.NotAwaited], by[multiplex.Failed] + e.Unknown - len(e.Nodes),
+	} {
+		if nodes > 0 {
+			fmt.Fprint(&b, separator, nodes, " ", missing[i])
 			separator = ", "
 		}
 	}
-	separator = ": "
-	for _, n := range e.Nodes {
-		b.WriteString(separator)
-		b.WriteString(n.Error())
-		separator = "; "
+	if len(each) > 0 {
+		fmt.Fprint(&b, ": ", strings.Join(each, "; "))
 	}
 	return b.String()
 }
+
+// missing are the reasons for which nodes did not grant, as QuorumError counts them.
+var missing = [...]string{"refused", "quarantined", "down", "timed out", "not waited for", "failed"}
 
 // count counts a node that did what was wanted of it, or could not, for this reason.
 func (e *QuorumError) count(node string, state NodeState, why error) {
@@ -145,30 +154,6 @@ func (e *QuorumError) count(node string, state NodeState, why error) {
 	}
 	e.Unknown++
 	e.Nodes = append(e.Nodes, n)
-}
-
-// share is how many nodes did not grant, for one reason.
-type share struct {
-	nodes int
-	what  string
-}
-
-// missing counts the nodes that did not grant, by the reason.
-func (e *QuorumError) missing() []share {
-	var by [multiplex.NotAwaited + 1]int
-	for _, n := range e.Nodes {
-		by[n.reason]++
-	}
-	quarantined, down := by[multiplex.Quarantined], by[multiplex.Down]
-	timedOut, open := by[multiplex.TimedOut], by[multiplex.NotAwaited]
-	return []share{
-		{e.Refused, "refused"},
-		{quarantined, "quarantined"},
-		{down, "down"},
-		{timedOut, "timed out"},
-		{open, "not waited for"},
-		{e.Unknown - quarantined - down - timedOut - open, "failed"},
-	}
 }
 
 // countNodes returns a number of nodes as text.
@@ -243,6 +228,8 @@ func failureError(f *locker.Failure) error {
 	switch {
 	case f.Votes.Result == 0 && (f.End == ErrClosed || f.End == ErrOverloaded):
 		return f.End
+	case f.End == ErrExpired:
+		return prefix.Errorf("too few nodes keep the keys: %w", f.End)
 	case f.Votes.Result == 0 && !f.HasWaited: // no attempt was made
 		return prefix.Errorf("ctx was already cancelled: %w", f.End)
 	case f.Votes.Result == 0:

@@ -125,6 +125,35 @@ func ExampleLease_Keep() {
 	// a second time: true
 }
 
+// A cart reserves a piece, and the payment takes it over in another request.
+func ExampleClient_Adopt() {
+	client, end := exampleClient()
+	defer end()
+	ctx := context.Background()
+
+	cart, err := client.TryAcquire(ctx, "piece:7")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	handle := cart.Handle() // into the session
+	fmt.Println("reserved:", cart.Keep(ctx, 10*time.Minute))
+
+	_, err = client.TryAcquire(ctx, "piece:7")
+	fmt.Println("for nobody else:", errors.Is(err, lockpipe.ErrHeld))
+	payment, err := client.Adopt(ctx, handle)
+	fmt.Println("adopted:", payment.Keys(), err)
+	_, err = client.Adopt(ctx, handle)
+	fmt.Println("once:", errors.Is(err, lockpipe.ErrHeld))
+	fmt.Println("sold:", payment.Release(ctx))
+	// Output:
+	// reserved: <nil>
+	// for nobody else: true
+	// adopted: [piece:7] <nil>
+	// once: true
+	// sold: <nil>
+}
+
 // One place that is told of every lease that ended before its holder released it.
 func ExampleConfig_onLost() {
 	nodes, err := lockpipetest.Start(3)

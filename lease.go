@@ -19,52 +19,35 @@ func (l *Lease) inner() *locker.Lease { return (*locker.Lease)(l) }
 // isZero reports whether l is nil or the zero value, which no call of a Client has returned.
 func (l *Lease) isZero() bool { return l.inner().IsZero() }
 
-// Key returns the first key, without the prefix.
-func (l *Lease) Key() string {
-	if l.isZero() {
-		return ""
+// of returns what get says of the lease; the zero value for a lease that isZero.
+func of[T any](l *Lease, get func(*locker.Lease) T) (value T) {
+	if !l.isZero() {
+		value = get(l.inner())
 	}
-	return l.inner().Key()
+	return value
 }
+
+// Key returns the first key, without the prefix.
+func (l *Lease) Key() string { return of(l, (*locker.Lease).Key) }
 
 // Keys returns all keys, each once, in the order of the call, without the prefix. The slice is the
 // caller's.
-func (l *Lease) Keys() []string {
-	if l.isZero() {
-		return nil
-	}
-	return l.inner().Keys()
-}
+func (l *Lease) Keys() []string { return of(l, (*locker.Lease).Keys) }
 
 // Token returns what the value of the keys begins with on the nodes: 27 random characters, and
 // behind them an @ and Config.Owner, unless that is NoOwner. The value has one more character,
 // which says which node it is. No other lease has the token at the same time. If the lease is
 // handed off within the process, the next holder's lease has the same token.
-func (l *Lease) Token() string {
-	if l.isZero() {
-		return ""
-	}
-	return l.inner().Token()
-}
+func (l *Lease) Token() string { return of(l, (*locker.Lease).Token) }
 
 // Fence returns the number of a lease that was taken with WithFencing, also when it is over. It
 // returns 0 for any other lease.
-func (l *Lease) Fence() int64 {
-	if l.isZero() {
-		return 0
-	}
-	return l.inner().Fence()
-}
+func (l *Lease) Fence() int64 { return of(l, (*locker.Lease).Fence) }
 
 // Until returns when the lease ends unless it is extended. The time has a monotonic clock reading.
 // Until returns the zero time when the lease is over. If the machine was suspended, later calls
 // return an earlier time.
-func (l *Lease) Until() time.Time {
-	if l.isZero() {
-		return time.Time{}
-	}
-	return l.inner().Until()
-}
+func (l *Lease) Until() time.Time { return of(l, (*locker.Lease).Until) }
 
 // Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrKept, ErrExpired,
 // ErrLost or ErrClosed. It reads the clock. So it is correct after the process was stopped too, and
@@ -161,9 +144,6 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 		if err != nil {
 			failed = append(failed, prefix.Errorf("%.64q: %w", held[i].Key(), err))
 		}
-	}
-	if len(failed) == 0 {
-		return nil
 	}
 	return prefix.Join(failed)
 }

@@ -144,6 +144,9 @@ func checkTTL(name string, ttl, maxTTL time.Duration) error {
 	case ttl < minTTL:
 		return invalid("%s(%v): a lease lasts at least %v%s", name, ttl, minTTL,
 			meant(ttl, "Second"))
+	case name == "Keep" && ttl <= maxMaxTTL:
+	case name == "Keep":
+		return invalid("Keep(%v): give at most %v", ttl, maxMaxTTL)
 	case ttl > maxTTL:
 		return invalid("%s(%v): above Config.MaxTTL (%v): raise that in every client", name, ttl,
 			maxTTL)

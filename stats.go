@@ -39,7 +39,7 @@ type Stats struct {
 	// with this Client's: these clients and this one do not exclude each other.
 	ForeignLayouts int
 	// Extended is the number of extensions that a quorum confirmed, automatic ones and those of
-	// Lease.Extend and Lease.Keep.
+	// Lease.Extend.
 	Extended uint64
 	// Expired and Lost are the numbers of leases that ended by ErrExpired and ErrLost.
 	Expired, Lost uint64

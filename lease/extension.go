@@ -25,7 +25,6 @@ type Extension struct {
 	Err error
 
 	term      *Term
-	keeps     bool          // it ends the lease with ErrKept
 	nextTTL   time.Duration // of automatic extensions from now on; 0: as before
 	suspended time.Duration // for how long the machine had been before it was sent
 }
@@ -120,15 +119,12 @@ func (t *Term) validUntil(sent instant, ttl time.Duration) instant {
 }
 
 // Finish takes the outcome and lets the next extension begin. It returns nil if the lease lasts as
-// was asked for, or is kept. ErrLost ends the lease. Any other error leaves it as it is. If the
-// lease was over before, Finish returns how it ended: no extension brings it back.
+// was asked for. ErrLost ends the lease. Any other error leaves it as it is. If the lease was over
+// before, Finish returns how it ended: no extension brings it back.
 func (e *Extension) Finish() error {
 	err := e.apply()
-	switch {
-	case errors.Is(err, ErrLost):
+	if errors.Is(err, ErrLost) {
 		err = e.term.End(err)
-	case err == nil && e.keeps:
-		_ = e.term.End(ErrKept) // it has ended so already; the manager learns it
 	}
 	if e.term.maxHoldEnd != 0 {
 		e.term.manager.reschedule(e.term)
@@ -149,11 +145,6 @@ func (e *Extension) apply() error {
 	switch {
 	case t.expireIfDue():
 		return t.end
-	case e.Err == nil && e.keeps:
-		// Before another extension or a handoff can begin.
-		t.setEnd(ErrKept, t.manager.now())
-		t.manager.extendedCount.Add(1)
-		return nil
 	case e.Err == nil:
 		t.until = t.validUntil(t.manager.instantOf(e.Sent, e.suspended), e.TTL)
 		if t.ttl != 0 && e.nextTTL != 0 {

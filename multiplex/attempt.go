@@ -299,6 +299,9 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	q := a.system()
 	switch a.op.Kind {
 	case node.Release:
+		if a.keeps() {
+			return a.ifAllSay(q.Acquire(a.granted, a.refused|a.neverHeld, unknown), unknown)
+		}
 		names, free := a.mux.aliases.Names(), a.neverHeld|a.granted|a.refused
 		not, noAnswer := names.Unconfirmed(q.Nodes(), free, unknown)
 		return q.Release(a.neverHeld&^not, a.granted&^not, a.refused&^not, unknown|noAnswer)
@@ -308,7 +311,11 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	if a.deferred != 0 && a.refused != 0 {
 		return quorum.Held // by the arbiter
 	}
-	return q.Acquire(a.granted, a.refused, unknown)
+	d := q.Acquire(a.granted, a.refused, unknown)
+	if d == quorum.Held && a.claim.Adopts() {
+		return a.ifAllSay(d, unknown) // a node may show the mark
+	}
+	return d
 }
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.

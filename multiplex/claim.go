@@ -32,6 +32,7 @@ type Claim struct {
 	// an extension that failed, or the lease was shortened. Then the end of the lease sends a
 	// release.
 	mayOutlive bool
+	puts       bool          // a release puts back what the acquire has adopted
 	quorums    uint8         // the index of its quorum system; set once
 	extensions uint32        // how many began
 	maxTTLSent time.Duration // the longest TTL that was ever sent
@@ -244,7 +245,10 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 	case a.op.Kind == node.Release && r.Vote != node.Unknown:
 		c.acquired &^= bit
 		c.extended &^= bit
-		if a.unknown&bit != 0 {
+		switch {
+		case a.keeps() && !r.Replied:
+			r.Vote = node.Refused // the key has expired
+		case !a.keeps() && a.unknown&bit != 0:
 			r.Vote = node.Granted // an earlier try may have deleted what is gone
 		}
 	case a.op.Kind == node.Release && c.mayHold()&bit == 0:

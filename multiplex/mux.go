@@ -221,17 +221,23 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 // hold its token. It comes behind whatever is under way there. It is the claim's last attempt:
 // releasing again returns the same one. It is Won when a quorum of nodes is known not to hold the
 // token. batchKeys is as in Acquire.
-func (m *Mux) Release(c *Claim, batchKeys int) *Attempt {
+func (m *Mux) Release(c *Claim, batchKeys int) *Attempt { return m.release(c, batchKeys, "") }
+
+// release is Release, or Keep for this time in milliseconds.
+func (m *Mux) release(c *Claim, batchKeys int, keep string) *Attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if last := c.latest; last != nil && last.op.Kind == node.Release {
 		return last
 	}
 	a := m.newAttempt(c, node.Release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL)
+	if a.op.TTL = keep; keep == "" && c.puts {
+		a.op.TTL = node.PutBack
+	}
 	c.begin(a)
 	nodes := a.system().Nodes()
 	// Of an acquire that was never sent there is nothing to release.
-	if hold := c.mayHold(); c.divided || hold == 0 {
+	if hold := c.mayHold(); (c.divided || hold == 0) && !a.frees() {
 		nodes = hold
 		a.neverHeld = a.system().Nodes() &^ nodes
 	}

@@ -18,7 +18,7 @@ func (o *operation) Skip(i int, again bool, now time.Time) error {
 	a := (*Attempt)(o)
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	if a.op.Kind == node.Release && !a.claim.mayHold().Has(i) {
+	if a.op.Kind == node.Release && !a.claim.mayHold().Has(i) && !a.frees() {
 		return node.ErrNotNeeded
 	}
 	if a.op.Kind == node.Acquire && again && a.claim.latest != a {

@@ -155,7 +155,10 @@ func (a *Attempt) heldOutcome() Outcome {
 func (a *Attempt) noQuorum(missing error) Outcome {
 	granted, refused, did := a.granted|a.neverHeld, a.refused, ""
 	names, not := a.mux.aliases.Names(), quorum.Nodes(0)
-	if a.op.Kind == node.Release {
+	switch {
+	case a.keeps():
+		granted, refused, did = a.granted, refused|a.neverHeld, "kept the keys"
+	case a.op.Kind == node.Release:
 		granted, refused, did = granted|refused, 0, "confirmed the release"
 		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
 		granted &^= not

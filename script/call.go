@@ -11,9 +11,19 @@ const MaxKeys = 250
 type Set struct {
 	Keys  []string
 	Token string
-	// TTL is in milliseconds, as decimal text. Release ignores it.
+	// TTL is in milliseconds, as decimal text. Release ignores it. Keep without one deletes.
 	TTL string
+	// Kept is for Keep and Adopt, which take a set a call: the token and the mark of values that
+	// are kept, and what an Adopt takes.
+	Kept []string
 }
+
+// What an Adopt takes. Each takes what the one before it takes, and more.
+const (
+	Marked   = "marked"   // keys that have the token and the mark
+	Unmarked = "unmarked" // keys that have the token without the mark
+	Free     = "free"     // keys that nobody has
+)
 
 // Call is one EVALSHA: the sets that it carries, of at most MaxKeys keys together.
 type Call struct {
@@ -92,7 +102,7 @@ func (p *Plan) Script() *Script { return p.script }
 
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
-	if len(s.Keys) == 1 && p.fitsCompact(s.TTL) {
+	if len(s.Keys) == 1 && !p.script.takesOneSet() && p.fitsCompact(s.TTL) {
 		f = compact
 	}
 	c := p.call(f, len(s.Keys), s.TTL)
@@ -108,6 +118,9 @@ func (p *Plan) add(owner, from int, s Set) {
 	default:
 		c.Args = append(c.Args, strconv.Itoa(len(s.Keys)), s.Token, s.TTL)
 	}
+	if p.script.takesOneSet() {
+		c.Args = append(c.Args, s.Kept...)
+	}
 }
 
 // fitsCompact reports whether a set of one key fits into the open call of the compact form.
@@ -118,7 +131,8 @@ func (p *Plan) fitsCompact(ttl string) bool {
 
 // call returns a call of the form f that takes so many more keys.
 func (p *Plan) call(f form, keys int, ttl string) *Call {
-	if open := p.open[f]; open > 0 && len(p.calls[open-1].Keys)+keys <= MaxKeys {
+	if open := p.open[f]; open > 0 && !p.script.takesOneSet() &&
+		len(p.calls[open-1].Keys)+keys <= MaxKeys {
 		return &p.calls[open-1]
 	}
 	if p.used == len(p.calls) {

@@ -7,7 +7,8 @@ type Refusal struct {
 	// Set is the set's index in its call, from 0.
 	Set int
 	// Key is the index in the set of a key that another token holds, from 0. It is Refilled if
-	// Extend found keys missing, and none that another token holds.
+	// Extend found keys missing, and none that another token holds. Adopt says the same of missing
+	// keys.
 	Key int
 }
 

@@ -29,6 +29,10 @@ var (
 	Extend = load("extend", "6c2d9b2630a8bbac44974c24bf653affba1579be")
 	// Release deletes the keys that still hold their tokens.
 	Release = load("release", "5d425a2cacc4efa746307aa32860fcf21e96f168")
+	// Keep turns the values of one set into those of kept keys, or deletes both.
+	Keep = load("keep", "5c5e016c08276dc67a2c6169ac25ea6431d814c2")
+	// Adopt takes one set of keys that are kept.
+	Adopt = load("adopt", "92d5c648ab4a029628955885c1feaf0de3dc788e")
 	// Fences reads the highest numbers that a node knows. It takes no sets.
 	Fences = load("fences", "c2a930d59160ed97fd46238b18cc9f6259cf1daa")
 	// Guard writes the key of the restart guard, if it still is what the client has read. It takes
@@ -43,8 +47,11 @@ var (
 
 // All lists every script, for loading them at once.
 func All() []*Script {
-	return []*Script{Acquire, Extend, Release, Fences, Guard, Probe, Layouts}
+	return []*Script{Acquire, Extend, Release, Keep, Adopt, Fences, Guard, Probe, Layouts}
 }
+
+// takesOneSet reports whether a call has one set alone.
+func (s *Script) takesOneSet() bool { return s == Keep || s == Adopt }
 
 // hasTTL reports whether ARGV has a TTL.
 func (s *Script) hasTTL() bool { return s != Release }

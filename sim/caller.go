@@ -25,7 +25,9 @@ type caller struct {
 	nestRng  *rand.Rand // for whether it asks for other keys while it holds some
 	keepRng  *rand.Rand // for whether it keeps the keys
 	anyRng   *rand.Rand // for whether it wants any of some keys, and of which
+	adoptRng *rand.Rand // for whether it adopts keys, and whose
 
+	adopts     string       // the token of keys that its call is to adopt; "": none
 	wantsFence bool         // in its last call that acquires
 	layout     clientLayout // of the client of that call
 }
@@ -111,7 +113,13 @@ func (c *caller) oneCall() {
 	called := time.Now()
 	var l *lockpipe.Lease
 	var err error
+	known := c.sim.history.known()
+	adopts := c.adoptRng.IntN(100) < c.sim.plan.adoptPercent && len(known) > 0
 	switch {
+	case adopts:
+		h := known[c.adoptRng.IntN(len(known))]
+		c.adopts = h.token
+		l, err = client.Adopt(ctx, h.text, opts...)
 	case wantsAny:
 		l, err = c.acquireAny(ctx, client, kind < 5, opts)
 	case kind < 3:
@@ -126,8 +134,13 @@ func (c *caller) oneCall() {
 		c.acquireEach(ctx, client, auto, opts)
 		return
 	}
-	if h := c.recordAcquire(l, err, called, auto); h != nil {
+	h := c.recordAcquire(l, err, called, auto)
+	c.adopts = ""
+	if h != nil {
 		c.process.jitter(c.rng)
+		if c.adoptRng.IntN(100) < c.sim.plan.adoptPercent {
+			h.publish()
+		}
 		c.keepLease(h)
 		if h.lease.Err() != nil && c.nestRng.IntN(100) < c.sim.plan.nestedPercent {
 			h.recordReleased(time.Now()) // the caller does not care for a lease that is over
@@ -186,7 +199,11 @@ func (c *caller) recordAcquire(l *lockpipe.Lease, err error, called time.Time, a
 	if (l == nil) == (err == nil) {
 		c.sim.history.violation("%s: a call returned lease %v and error %v", c.name, l, err)
 	}
-	c.note("acquire", l.Keys(), c.sim.outcome(err, acquiring))
+	allowed, what := acquiring, "acquire"
+	if c.adopts != "" {
+		allowed, what = adopting, "adopt"
+	}
+	c.note(what, l.Keys(), c.sim.outcome(err, allowed))
 	if l == nil {
 		return nil
 	}
@@ -200,6 +217,7 @@ func (c *caller) recordAcquire(l *lockpipe.Lease, err error, called time.Time, a
 		return nil
 	}
 	h := c.sim.history.startHold(c.name, l, c.layout, called, auto)
+	h.adopts = c.adopts
 	c.sim.checkQuorumBacks(h)
 	return h
 }
@@ -232,6 +250,9 @@ func (c *caller) keepKeys(h *hold) {
 	ctx, cancel := c.callContext()
 	defer cancel()
 	called, d := c.sim.history.nodesTime(), h.layout.drawTTL(c.sim.plan, c.keepRng)
+	if c.sim.plan.adoptPercent > 0 {
+		h.publish()
+	}
 	err := h.lease.Keep(ctx, d)
 	c.note("keep", h.keys, c.sim.outcome(err, keeping))
 	if err == nil {

@@ -30,15 +30,30 @@ func (h *history) checkExclusion() {
 	}
 }
 
-// checkKept finds holds that began while the key was kept.
+// checkKept finds holds that began while the key was kept, and keys that were adopted twice.
 func (h *history) checkKept() {
 	for key, holds := range h.byKey() {
+		adopted := map[string]*hold{}
+		for _, b := range holds {
+			switch first := adopted[b.adopts]; {
+			case b.adopts == "":
+			case first != nil:
+				h.violation("%s and %s have adopted %s from one holder: since %v, since %v",
+					first.who, b.who, key, first.from.Sub(h.start), b.from.Sub(h.start))
+			default:
+				adopted[b.adopts] = b
+			}
+		}
 		for _, kept := range holds {
+			until := kept.keptUntil
+			if next := adopted[kept.lease.Token()]; next != nil && next.began.Before(until) {
+				until = next.began
+			}
 			for _, next := range holds {
-				if next.began.After(kept.began) && next.began.Before(kept.keptUntil) {
+				if next.began.After(kept.began) && next.began.Before(until) {
 					h.violation("%s holds %s since %v, although %s has kept it for another %v",
 						next.who, key, next.from.Sub(h.start), kept.who,
-						kept.keptUntil.Sub(next.began))
+						until.Sub(next.began))
 				}
 			}
 		}

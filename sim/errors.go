@@ -22,6 +22,7 @@ var (
 		sentinel{"held", lockpipe.ErrHeld},
 		sentinel{"no quorum", lockpipe.ErrNoQuorum},
 		sentinel{"closed", lockpipe.ErrClosed})
+	adopting  = append(acquiring, sentinel{"expired", lockpipe.ErrExpired})
 	releasing = append(endedEarly,
 		sentinel{"expired", lockpipe.ErrExpired},
 		sentinel{"lost", lockpipe.ErrLost},

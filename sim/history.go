@@ -29,6 +29,7 @@ type history struct {
 	holds       []*hold
 	byToken     map[string]*hold // by token
 	takings     takings
+	handles     []handle      // the oldest first
 	extended    map[sent]bool // extensions that nodes were sent
 	violations  []string
 	noticeUntil time.Time // by when the clients have noticed the last suspension
@@ -66,6 +67,9 @@ type hold struct {
 	began      time.Time // from, as nodes count
 	// Until when nobody else may be granted the keys, as nodes count; zero unless they were kept.
 	keptUntil time.Time
+	// The token of the keys that it has adopted, which several holds may have had, one after the
+	// other; "" for another call. Set once.
+	adopts string
 }
 
 // cut is the effect of a suspension on a lease that ends in it, or before the client looks at its
@@ -153,8 +157,8 @@ func (h *history) checkSent(node int, data []byte) {
 				h.checkLateExtension(text)
 				h.setExtended(sent{node, value})
 			}
-		case args[0] == "SET", args[0] == "MSETEX",
-			args[0] == "EVALSHA" && args[1] == script.Acquire.SHA:
+		case args[0] == "SET", args[0] == "MSETEX", args[0] == "EVALSHA" &&
+			(args[1] == script.Acquire.SHA || args[1] == script.Adopt.SHA):
 			for _, value := range values(args) {
 				h.checkAcquire(sent{node, value})
 			}
@@ -326,6 +330,28 @@ func (b *hold) recordKept(until time.Time) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	b.keptUntil = until
+}
+
+// handle is the handle of a lease that others know, and the lease's token.
+type handle struct{ text, token string }
+
+// maxHandles is how many handles others know. Most are of leases that are over.
+const maxHandles = 6
+
+// publish lets others know the handle of a lease.
+func (b *hold) publish() {
+	b.history.mu.Lock()
+	defer b.history.mu.Unlock()
+	h := b.history
+	h.handles = append(h.handles, handle{b.lease.Handle(), b.lease.Token()})
+	h.handles = h.handles[max(0, len(h.handles)-maxHandles):]
+}
+
+// known returns the handles that others know.
+func (h *history) known() []handle {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.handles)
 }
 
 // recordReleased records that Release has returned.

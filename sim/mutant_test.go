@@ -490,11 +490,45 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "left", rule: "9: a release deletes keys that were kept", mix: "kept",
-		finds: "has kept it",
+		name: "mark", rule: "9: a node takes keys that have no mark", mix: "handed",
+		finds: "both hold",
 		edit: edit{
-			"internal/locker/release.go", "|| end == lease.ErrKept { // maybe",
-			"|| end == lease.ErrKept && !simrand.Mutant(\"left\") { // maybe",
+			"internal/memorynode/kept.go", "held != kept && (takes == \"marked\" ||",
+			"held != kept && (takes == \"marked\" && !simrand.Mutant(\"mark\") ||",
+		},
+	},
+	{
+		name: "unmarked", rule: "9: keys are adopted of which no node has the mark",
+		mix: "handed", finds: "both hold",
+		edit: edit{
+			"internal/locker/adopt.go", "case !f.IsHeld(), !seen.Taken && ",
+			"case !f.IsHeld(), !seen.Taken && !simrand.Mutant(\"unmarked\") && ",
+		},
+	},
+	{
+		name: "putback", rule: "9: what an adoption took that failed is not put back",
+		mix: "handed", finds: "has kept it",
+		edit: edit{
+			"multiplex/mux.go", "keep == \"\" && c.puts {\n",
+			"keep == \"\" && c.puts && !simrand.Mutant(\"putback\") {\n",
+		},
+	},
+	{
+		name: "free", rule: "9: keys are adopted that nobody has any more", mix: "handed",
+		finds: "from one holder",
+		edit: edit{
+			"internal/memorynode/kept.go", "\tif missing && takes != \"free\" {\n",
+			"\tif missing && takes != \"free\" && !simrand.Mutant(\"free\") {\n",
+		},
+	},
+	{
+		name: "early", rule: "9: Keep sends before the lease is over", mix: "handed", from: 449,
+		finds: "both hold",
+		edit: edit{
+			"internal/locker/adopt.go", "\tif end := l.term.End(lease.ErrKept); ",
+			"\tif simrand.Mutant(\"early\") && l.Err() == nil {\n" +
+				"\t\tdefer func() { _ = l.term.End(lease.ErrKept) }()\n" +
+				"\t} else if end := l.term.End(lease.ErrKept); ",
 		},
 	},
 	{

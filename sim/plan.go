@@ -56,6 +56,8 @@ type Mix struct {
 	Newer bool
 	// Kept lets holders end leases by Keep.
 	Kept bool
+	// Handed lets callers adopt keys that others have kept, or whose handles they know.
+	Handed bool
 	// Any lets callers want any of some keys.
 	Any bool
 	// Grouped has several groups of nodes.
@@ -129,7 +131,9 @@ type Plan struct {
 	heldUp   bool // then the second client comes late: see holdUp
 
 	keptPercent int // of 100 leases, how many are kept instead of released
-	anyPercent  int // of 100 calls, how many want any of some keys
+	// Of 100 calls, how many adopt keys, and of 100 leases, how many handles are known before Keep.
+	adoptPercent int
+	anyPercent   int // of 100 calls, how many want any of some keys
 
 	layouts []nodeGroups // that the fleet uses, one after the other; nil: one group of all nodes
 }
@@ -360,5 +364,12 @@ func (p *Plan) drawKeeping(rng *rand.Rand) {
 func (p *Plan) drawAny(rng *rand.Rand) {
 	if p.wants(rng, p.mix.Any) {
 		p.anyPercent = []int{10, 40, 90}[rng.IntN(3)]
+	}
+}
+
+// drawHandovers draws callers that adopt the keys of others.
+func (p *Plan) drawHandovers(rng *rand.Rand) {
+	if p.wants(rng, p.mix.Handed) {
+		p.keptPercent, p.adoptPercent = []int{30, 60}[rng.IntN(2)], []int{20, 50}[rng.IntN(2)]
 	}
 }

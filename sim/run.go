@@ -82,6 +82,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawStalls(rand.New(rand.NewPCG(seed, 24)))
 		plan.drawNewerServers(rand.New(rand.NewPCG(seed, 31)))
 		plan.drawKeeping(rand.New(rand.NewPCG(seed, 32)))
+		plan.drawHandovers(rand.New(rand.NewPCG(seed, 44)))
 		plan.drawAny(rand.New(rand.NewPCG(seed, 33)))
 		plan.drawTurns(rand.New(rand.NewPCG(seed, 35)))
 		plan.drawVaried(rand.New(rand.NewPCG(seed, 36)))
@@ -211,6 +212,7 @@ func (r *run) simulate(seed uint64) {
 				nestRng:  rand.New(rand.NewPCG(seed, 40000+number)),
 				keepRng:  rand.New(rand.NewPCG(seed, 50000+number)),
 				anyRng:   rand.New(rand.NewPCG(seed, 60000+number)),
+				adoptRng: rand.New(rand.NewPCG(seed, 70000+number)),
 			}
 			all.Go(c.run)
 		}

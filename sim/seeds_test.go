@@ -96,7 +96,7 @@ func TestSeeds(t *testing.T) {
 		Aliased: has("aliased"), Restored: has("restored"), Demoted: has("demoted"),
 		Stopped: has("stopped"),
 		Brief:   has("brief"), Busy: has("busy"), Stalled: has("stalled"), Newer: has("newer"),
-		Kept: has("kept"), Any: has("any"), Grouped: has("grouped"),
+		Kept: has("kept"), Handed: has("handed"), Any: has("any"), Grouped: has("grouped"),
 		Moving: has("moving"), Turning: has("turning"), Varied: has("varied"),
 		Clocked: has("clocked"), Simple: has("simple"), Observed: has("observed"),
 		Virgin: has("virgin"),

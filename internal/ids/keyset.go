@@ -13,6 +13,7 @@ type Keys struct {
 type coldKeys struct {
 	keys  []string // with the prefix, if there are several
 	fence *Fence   // nil without one
+	kept  []string // nil without Adopt
 }
 
 // Init sets the keys, each behind prefix, and the token, which ends with suffix. The keys must
@@ -29,6 +30,22 @@ func (k *Keys) Init(prefix string, keys []string, token, suffix string) {
 	for i, key := range keys {
 		k.cold.keys[i] = prefix + key
 	}
+}
+
+// Adopt has an acquire of the keys take those that were kept with this token: see script.Set.
+func (k *Keys) Adopt(token, takes string) {
+	if k.cold == nil {
+		k.cold = new(coldKeys)
+	}
+	k.cold.kept = []string{Marked(token), takes}
+}
+
+// Kept returns what Adopt has set, for script.Set; nil without it.
+func (k *Keys) Kept() []string {
+	if k.cold == nil {
+		return nil
+	}
+	return k.cold.kept
 }
 
 // Token returns the token.

@@ -14,6 +14,9 @@ const (
 	// RandomLength is the length of the random part.
 	RandomLength = 27
 	separator    = "@"
+	// mark is behind the token in the value of a key that Lease.Keep has left. No token ends with
+	// it: no owner has it.
+	mark = " "
 	// alphabet has a character for each node that a client may have: those of URL-safe base64.
 	alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 )
@@ -31,6 +34,7 @@ var encoding = base64.RawURLEncoding.Strict()
 //	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711    the token
 //	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711A   the value on the first node
 //	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711B   the value on the second
+//	0sB2c5mXc0JkSmqjHqTAfGTxDYo@web-3:4711 B  there, when Lease.Keep has left the key
 //
 // So one server has one vote, whatever leads to it. If two names of a client lead to one server,
 // its keys have the value of one name. The server refuses what comes by the other name: an acquire,
@@ -68,16 +72,25 @@ func OwnerSuffix(owner string) string {
 // NodeChar returns the last character of values on the node with this index, which is below 64.
 func NodeChar(node int) byte { return alphabet[node] }
 
-// SplitValue divides the value of a key into the token and the character of the node. The node is 0
-// if another client made the value: then all of it is the token.
+// Marked returns the token with the mark of keys that are kept.
+func Marked(token string) string { return token + mark }
+
+// SplitValue divides the value of a key into the token, without a mark, and the character of the
+// node. The node is 0 if another client made the value: then all of it is the token.
 func SplitValue(value string) (token string, node byte) {
-	last := len(value) - 1
-	if last < RandomLength || strings.IndexByte(alphabet, value[last]) < 0 ||
-		!isRandom(value[:RandomLength]) ||
-		last > RandomLength && OwnerOf(value[:last]) == "" {
+	if value == "" || strings.IndexByte(alphabet, value[len(value)-1]) < 0 {
 		return value, 0
 	}
-	return value[:last], value[last]
+	last := len(value) - 1
+	if token = strings.TrimSuffix(value[:last], mark); !isToken(token) {
+		return value, 0
+	}
+	return token, value[last]
+}
+
+// isToken reports whether a text has the form of a token.
+func isToken(text string) bool {
+	return len(text) == RandomLength && isRandom(text) || OwnerOf(text) != ""
 }
 
 // OwnerOf returns the owner in a token; "" if it has none, or if another client made it.

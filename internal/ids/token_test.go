@@ -123,6 +123,11 @@ func TestSplit_DividesWhatTokensAndNodesMake(t *testing.T) {
 			token, found := SplitValue(want + string(char))
 			require.Equal(t, want, token)
 			require.Equal(t, char, found)
+			token, found = SplitValue(Marked(want) + string(char))
+			require.Equal(t, want, token, "kept")
+			require.Equal(t, char, found)
+			require.NotEqual(t, want, Marked(want))
+			require.False(t, isToken(Marked(want)), "a token may end with the mark")
 			require.Equal(t, owner, OwnerOf(token))
 		}
 	}
@@ -134,7 +139,8 @@ func TestSplit_KeepsOthersWhole(t *testing.T) {
 	const own = "0sB2c5mXc0JkSmqjHqTAfGTxDYo"
 	for _, value := range []string{
 		"", "A", "token", own, own[:26] + "pA", own + "=", own + "AA", own + ":aA", own + "@A",
-		own + "@a=", own + "@a b", own + "@a bA", "\n" + own[1:] + "A", "\r\n" + own[2:] + "A",
+		own + "@a=", own + "@a  b", own + " ", own + "  A", own + "@ A",
+		own + "@a bA", "\n" + own[1:] + "A", "\r\n" + own[2:] + "A",
 		"5rv2cYxKGkOQNyN7jTDFkg==", "AAAAAAAAAAAAAAAAAAAAAAAAAAA=", // standard base64
 		strings.Repeat("0f", 16), strings.Repeat("0f", 20),
 		"d7a7c1a0-6d0b-4f0b-9c0d-0123456789ab", strings.Repeat("x", 256),

@@ -82,6 +82,9 @@ func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multi
 		err = k.hold(l, o, grant)
 	}
 	if err == nil {
+		if l.claim.Adopts() {
+			l.claim.Adopted()
+		}
 		k.countGranted(o, l.term.Began(), a.of.Sent())
 		return l, nil
 	}

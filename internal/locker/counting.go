@@ -53,7 +53,7 @@ func confirmation(err error) stats.Outcome {
 	case errors.Is(err, lease.ErrLost):
 		return stats.Lost
 	case errors.Is(err, lease.ErrExpired) || errors.Is(err, lease.ErrReleased) ||
-		errors.Is(err, lease.ErrClosed):
+		errors.Is(err, lease.ErrClosed) || errors.Is(err, lease.ErrKept):
 		return stats.AlreadyEnded
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return stats.Canceled

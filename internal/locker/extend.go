@@ -13,28 +13,11 @@ import (
 // Extend gives the keys a new TTL. The error is nil, how the lease ended, ctx's, or that of
 // Config.VotesError.
 func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
-	return l.extend(ctx, ttl, l.term.BeginExtension)
-}
-
-// Keep gives the keys a new TTL and ends the lease then. The errors are those of Extend.
-func (l *Lease) Keep(ctx context.Context, ttl time.Duration) error {
-	err := l.extend(ctx, ttl, l.term.BeginKeep)
-	if err == nil && l.holder != nil {
-		// The next call of this process asks the nodes, and waits as for another process.
-		l.locker.Queue.Leave(l.holder, time.Now())
-	}
-	return err
-}
-
-// extend makes the extension that begin begins.
-func (l *Lease) extend(ctx context.Context, ttl time.Duration,
-	begin func(context.Context, time.Duration) (lease.Extension, error),
-) error {
 	k := l.locker
 	// As in startRelease.
 	k.calls.count.Add(1)
 	defer k.End()
-	e, err := begin(ctx, ttl)
+	e, err := l.term.BeginExtension(ctx, ttl)
 	if err != nil {
 		return l.named(err)
 	}

@@ -122,7 +122,7 @@ func (f *Failure) outcome() stats.Outcome {
 		return stats.Canceled
 	case f.has(batch.ErrOverloaded):
 		return stats.Overloaded
-	case f.IsHeld():
+	case f.IsHeld() || f.End == lease.ErrExpired:
 		return stats.Held
 	}
 	return stats.NoQuorum

@@ -57,6 +57,22 @@ func TestScripts_ModelsDoWhatTheLuaDoes(t *testing.T) {
 	})
 }
 
+// withKept gives a set what s needs, if s is a script about keys that are kept.
+func withKept(set *script.Set, s *script.Script, rng *rand.Rand) {
+	switch s {
+	case script.Keep: // of tokens without a mark, t is the token
+		set.TTL = []string{set.TTL, "1", ""}[rng.IntN(3)]
+	case script.Adopt:
+		set.TTL = strconv.Itoa(100000 * (1 + rng.IntN(2)))
+	}
+	if s == script.Keep || s == script.Adopt {
+		set.Kept = []string{
+			[]string{"t ", "t ", "u "}[rng.IntN(3)],
+			[]string{script.Marked, script.Unmarked, script.Free}[rng.IntN(3)],
+		}
+	}
+}
+
 // guardCall is a call of the restart guard's script.
 func guardCall(rng *rand.Rand) []string {
 	one := func(texts ...string) string { return texts[rng.IntN(len(texts))] }
@@ -92,7 +108,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 		require.NoError(t, err)
 		require.Equal(t, empty, value(t, ask(t, n, "EVAL", script.Probe.Source, "1", "none")))
 		compareFences(t, server, n, rng)
-		s := script.All()[rng.IntN(3)] // the others have no sets
+		s := script.All()[rng.IntN(5)] // the others have no sets
 		var plan script.Plan
 		plan.Reset(s)
 		perm := rng.Perm(12)
@@ -106,6 +122,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 				set.Keys = append(set.Keys, fmt.Sprint("k", k))
 			}
 			perm = perm[size:]
+			withKept(&set, s, rng)
 			plan.Add(i, set)
 		}
 		for _, c := range plan.Calls() {

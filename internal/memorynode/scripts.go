@@ -19,6 +19,8 @@ var models = map[string]scriptFunc{
 	script.Guard.SHA:   numberOrList(guardModel),
 	script.Extend.SHA:  numberOrList(extendModel),
 	script.Release.SHA: numberOrList(releaseModel),
+	script.Keep.SHA:    numberOrList(keepModel),
+	script.Adopt.SHA:   numberOrList(adoptModel),
 	script.Layouts.SHA: layoutsModel,
 	script.Fences.SHA:  list(fencesModel),
 	script.Probe.SHA:   list(func(*Node, []string, []string) []int64 { return nil }),

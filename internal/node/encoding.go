@@ -13,7 +13,7 @@ import (
 // Encoding is operations as commands, and the bytes of these. It is used again by later ones. The
 // values in the bytes have a place for the character of a node: see appendTo.
 type Encoding struct {
-	releases, extensions, acquires script.Plan
+	releases, extensions, acquires, keeps, adopts script.Plan
 
 	set              link.CommandSet
 	apart            bool           // each set has a script call of its own
@@ -65,6 +65,8 @@ func (e *Encoding) reset() {
 	e.releases.Reset(script.Release)
 	e.extensions.Reset(script.Extend)
 	e.acquires.Reset(script.Acquire)
+	e.keeps.Reset(script.Keep)
+	e.adopts.Reset(script.Adopt)
 	for _, list := range []*[]single{&e.singles, &e.deletes, &e.sets, &e.fenced, &e.raised} {
 		clear(*list)
 		*list = (*list)[:0]
@@ -80,6 +82,8 @@ func (e *Encoding) add(i int, o *Op) {
 		e.fenced = append(e.fenced, single{o, i})
 	}
 	switch {
+	case o.Kind == Release && (o.TTL != "" || o.Keys.Kept() != nil):
+		e.keeps.Add(i, o.set())
 	case o.Kind == Release && e.set&link.DELIFEQ != 0 && o.Keys.Len() == 1:
 		e.deletes = append(e.deletes, single{o, i})
 	case o.Kind == Release:
@@ -89,6 +93,8 @@ func (e *Encoding) add(i int, o *Op) {
 		if fence != nil {
 			e.raised = append(e.raised, single{o, i})
 		}
+	case o.Keys.Kept() != nil:
+		e.adopts.Add(i, o.set())
 	case fence != nil && o.Keys.Len() > 1:
 		e.sets = append(e.sets, single{o, i})
 	case fence == nil && e.set&link.MSETEX != 0 && e.together.add(i, o):
@@ -101,7 +107,11 @@ func (e *Encoding) add(i int, o *Op) {
 
 // set returns the operation's keys for a script.
 func (o *Op) set() script.Set {
-	return script.Set{Keys: o.Keys.All(), Token: o.Keys.Token(), TTL: o.TTL}
+	kept := o.Keys.Kept()
+	if o.Kind == Release && o.TTL != "" && o.TTL != PutBack {
+		kept = []string{ids.Marked(o.Keys.Token())}
+	}
+	return script.Set{Keys: o.Keys.All(), Token: o.Keys.Token(), TTL: o.TTL, Kept: kept}
 }
 
 // end makes commands and bytes of what was added. Releases come first, because they free keys that
@@ -113,11 +123,13 @@ func (e *Encoding) end() {
 		e.addDELIFEQ(e.deletes[i : i+1])
 	}
 	e.addCalls(e.releases.Script(), e.releases.Calls())
+	e.addCalls(e.keeps.Script(), e.keeps.Calls())
 	e.addTogether()
 	for _, s := range e.singles {
 		e.addSET(s)
 	}
 	e.addCalls(e.acquires.Script(), e.acquires.Calls())
+	e.addCalls(e.adopts.Script(), e.adopts.Calls())
 	e.addFencedSets()
 	e.addFences()
 	e.addCalls(e.extensions.Script(), e.extensions.Calls())

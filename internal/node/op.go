@@ -21,7 +21,7 @@ const (
 // has it.
 type Op struct {
 	Keys *ids.Keys
-	// TTL is in milliseconds. It is empty for a release.
+	// TTL is in milliseconds. A release with one keeps the keys, or is PutBack.
 	TTL string
 	// Sent is when the operation began: before the first byte to any node.
 	Sent time.Time
@@ -29,6 +29,10 @@ type Op struct {
 	// Directed: the owner asks some nodes alone, so what they are sent is not shared.
 	Directed bool
 }
+
+// PutBack is the TTL of a release that gives back what the acquire has adopted. Each key keeps its
+// end, which is later than that.
+const PutBack = "1"
 
 // Operation is one try to acquire, extend or release the keys of one claim. It has what only its
 // owner knows. The parameter node is the index of the node that calls the method.

@@ -19,6 +19,8 @@ type Attempt interface {
 	Done()
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
 	FenceTooLow() (seen int64, again bool)
+	// Adoption explains an acquire that was to adopt keys: see multiplex.Attempt.Adoption.
+	Adoption(seen *multiplex.Adoption)
 }
 
 // kind is what an attempt does.
@@ -127,7 +129,7 @@ func (s *several) over() bool {
 	switch {
 	case s.kind == releasing || s.failed.Result == 0:
 		return false
-	case s.failed.Result == multiplex.Held:
+	case s.failed.Result == multiplex.Held && !s.claim.Adopts():
 		return true
 	}
 	return s.parts[s.next].attempt == nil

@@ -30,8 +30,22 @@ func (e inner) Error() string { return strings.TrimPrefix(e.err.Error(), Text) }
 
 func (e inner) Unwrap() error { return e.err }
 
-// Join is errors.Join, on a line each, with the prefix before the first. There is at least one.
-func Join(errs []error) error { return &joined{errs} }
+// Join is errors.Join, on a line each, with the prefix before the first.
+func Join(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	return &joined{errs}
+}
+
+// Few returns an error whose text is ": " and all of these errors, or three of many.
+func Few(errs []error) error {
+	const shown = 3
+	if len(errs) > shown {
+		return fmt.Errorf(", such as: %w; %w; %w", inner{errs[0]}, inner{errs[1]}, inner{errs[2]})
+	}
+	return fmt.Errorf(": %w", inner{Join(errs)})
+}
 
 type joined struct{ errs []error }
 

@@ -107,7 +107,7 @@ var allowedImports = map[string][]string{
 	"internal/outage": {},
 	"internal/parts": {
 		trusted,
-		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders",
+		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
 		"internal/inspection", "internal/layout", "internal/quorum",
 	},
 	"internal/preflight": {

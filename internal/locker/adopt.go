@@ -1,0 +1,103 @@
+package locker
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
+)
+
+// Handle returns what another process needs to adopt the keys after Keep.
+func (l *Lease) Handle() string { return l.locker.Mux.Handle(l.claim) }
+
+// Keep ends the lease, and then has the nodes keep its keys for d. The error is nil, how the lease
+// had ended, or that of Config.VotesError. It is ErrLost if too few nodes had the keys although
+// their time had not run out, and else ErrExpired.
+func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
+	k := l.locker
+	k.calls.count.Add(1) // as in startRelease
+	defer k.End()
+	suspended, until := k.Suspended(), l.term.Until()
+	if end := l.term.End(lease.ErrKept); end != lease.ErrKept {
+		return l.named(end)
+	}
+	a := k.Mux.Keep(l.claim, d)
+	if l.holder != nil {
+		// The next call of this process asks the nodes, and waits as for another process.
+		k.Queue.Leave(l.holder, time.Now())
+	}
+	votes := a.Wait(ctx, time.Time{})
+	err := k.extensionError(votes)
+	if votes.Result == multiplex.Held && k.ofSeveral[0].Left(until, suspended) <= 0 {
+		err = l.named(lease.ErrExpired)
+	}
+	k.Outcomes.Released(confirmation(err))
+	return err
+}
+
+// maxAdoptions is how many attempts a call makes that meets others who want to adopt the same keys.
+const maxAdoptions = 6
+
+// Adopt takes the keys that Keep has left, under a lease of its own. The failure is that of
+// TryAcquire, or has the end ErrExpired: too few nodes have the keys, and nobody else has them.
+func (k *Locker) Adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
+	if f := k.Begin(); f != nil {
+		return nil, k.Count(ctx, o.Kind, f)
+	}
+	defer k.End()
+	l, f := k.adopt(ctx, h, o)
+	return l, k.Count(ctx, o.Kind, f)
+}
+
+// adopt asks all nodes at once. If others ask at the same time, none of them may get a quorum, and
+// each puts back what it took. Then each that took something asks the arbiter first, and gives up
+// where another has that. So one of them is left, unless too few nodes answer. What it took shows
+// that Keep was called, so from then on it also takes what Keep has missed.
+func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
+	if f := endedBefore(ctx); f != nil {
+		return nil, f
+	}
+	retry, takes, rivals := FenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
+	for {
+		a := k.newAttempt(o, h.Keys, retry.floor, o.fencesWanted(false), k.Suspended())
+		k.Mux.Adopt(a.lease.claim, &h, takes)
+		if rivals == 0 {
+			a.of = k.Mux.Acquire(a.lease.claim, o.TTL, len(h.Keys))
+		} else {
+			a.of = k.Mux.AcquireViaArbiter(a.lease.claim, o.TTL, h.Keys[0],
+				k.Mux.Arbiter(h.Keys[0], 0, rivals-1))
+		}
+		votes := a.Wait(ctx)
+		l, f := k.Finish(ctx, &a, o, votes)
+		if f == nil {
+			return l, nil
+		}
+		var seen multiplex.Adoption
+		a.of.Adoption(&seen)
+		switch {
+		case retry.Next(&a):
+		case f.IsHeld() && seen.Missing && !seen.Rival && (seen.Taken || rivals == 0):
+			return nil, &Failure{End: lease.ErrExpired} // else the arbiter alone has lost them
+		case !f.IsHeld(), !seen.Taken && (seen.Rival || rivals == 0), rivals == maxAdoptions:
+			return nil, f
+		default:
+			takes, rivals = multiplex.TakesUnmarked, rivals+1
+		}
+		k.cleanUp(ctx, &a, len(h.Keys))
+		if rivals > 1 {
+			pause(ctx, o.RetryDelay())
+		}
+		if ctx.Err() != nil {
+			return nil, f
+		}
+	}
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
+}
