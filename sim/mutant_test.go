@@ -120,7 +120,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "resent", rule: "6: an acquire is sent once more behind an extension",
-		finds: "behind its extension",
+		finds: "behind its extension", from: 91,
 		edit: edit{
 			"multiplex/operation.go", "again && a.claim.latest != a {",
 			"again && a.claim.latest != a && !simrand.Mutant(\"resent\") {",
@@ -160,7 +160,7 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "half", rule: "10 c: a wait is too short", mix: "forgetful", finds: "both hold",
+		name: "half", rule: "10 c: a wait is too short", mix: "forgetful", finds: "both hold", from: 292,
 		edit: edit{
 			"internal/guard/peers.go", "\treturn min((wait + time.M",
 			"\tif simrand.Mutant(\"half\") {\n\t\twait /= 2\n\t}\n" +
@@ -194,7 +194,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "record", rule: "10 b: the record of another memory counts",
-		mix: "forgetful", finds: "both hold",
+		mix: "forgetful", finds: "both hold", from: 162,
 		edit: edit{
 			"internal/guard/decide.go", "\tcase k.returned, !isRecord, !s.server.owns(r.memory),\n",
 			"\tcase k.returned, !isRecord, !s.server.owns(r.memory) && " +
@@ -235,7 +235,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "compare", rule: "10 b: the key is written whatever it is now", mix: "virgin",
-		finds: "both hold",
+		finds: "both hold", from: 148,
 		edit: edit{
 			"internal/memorynode/scripts.go", "text != args[0] || err == nil && ",
 			"text != args[0] && !simrand.Mutant(\"compare\") || err == nil && ",
@@ -285,7 +285,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
-		mix: "forgetful,varied", finds: "both hold",
+		mix: "forgetful,varied", finds: "both hold", from: 77,
 		edit: edit{
 			"internal/guard/peers.go",
 			"extra time.Duration) (wait time.Duration) {\n\tfor i, h := range p.heard {\n",
@@ -308,7 +308,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "once", rule: "10 d: a first use looks at each node once", mix: "virgin",
-		finds: "both hold",
+		finds: "both hold", from: 178,
 		edit: edit{
 			"internal/guard/firstuse.go",
 			"\t\tf.stage, f.seen, f.since = f.stage+1, 0, now\n",
@@ -328,7 +328,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "forgot", rule: "10 d: who knows a node writes new", mix: "forgetful,brief",
-		finds: "both hold",
+		finds: "both hold", from: 49,
 		edit: edit{
 			"internal/guard/decide.go", "s.text == \"\" && !k.lost && !k.returned {",
 			"s.text == \"\" && (simrand.Mutant(\"forgot\") || !k.lost && !k.returned) {",
@@ -348,7 +348,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "return", rule: "10 e: a memory that returns votes", mix: "forgetful,turning",
-		finds: "both hold",
+		finds: "both hold", from: 191,
 		edit: edit{
 			"internal/guard/guard.go", "g.left, g.returned = slices.Delete(g.left, i, i+1), true",
 			"g.left, g.returned = slices.Delete(g.left, i, i+1), !simrand.Mutant(\"return\")",
