@@ -59,6 +59,28 @@ func (v *fakeNodes) inOrder(order ...int) func(*lockpipe.Config) {
 	}
 }
 
+// The goal: Keep waits for the nodes also if it is given a context that ends with its own lease.
+func TestKeep_AContextOfItsOwnLeaseDoesNotCutItShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 3)
+		v.latency(50 * time.Millisecond)
+		c := v.client(t)
+		require.NoError(t, c.Do(t.Context(), "do", func(ctx context.Context) error {
+			return c.DoAll(ctx, []string{"in"}, func(ctx context.Context, l *lockpipe.Lease) error {
+				ctx, cancel := context.WithTimeout(l.Bind(ctx), time.Minute)
+				defer cancel()
+				return l.Keep(ctx, keptFor)
+			})
+		}))
+		l := take(t, c, "its context")
+		require.NoError(t, l.Keep(l.Context(), keptFor))
+		l = take(t, c, "around")
+		around, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+		defer cancel()
+		require.ErrorIs(t, l.Keep(l.Bind(around), keptFor), context.DeadlineExceeded)
+	})
+}
+
 // The goal: Adopt takes what Keep has left, in one trip, in a client with the nodes in another
 // order, under a token of its own, and nobody else gets it before. Its release frees the keys.
 func TestAdopt_TakesOverInOneTrip(t *testing.T) {

@@ -28,7 +28,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 		// The next call of this process asks the nodes, and waits as for another process.
 		k.Queue.Leave(l.holder, time.Now())
 	}
-	votes := a.Wait(ctx, time.Time{})
+	votes := a.Wait(l.around(ctx), time.Time{})
 	err := k.extensionError(votes)
 	if votes.Result == multiplex.Held && k.ofSeveral[0].Left(until, suspended) <= 0 {
 		err = l.named(lease.ErrExpired)

@@ -91,6 +91,21 @@ type binding struct {
 
 type bindingKey struct{}
 
+// around returns ctx without the effect of the end of this lease by Keep: the context around that
+// which Bind returned, or one that does not end.
+func (l *Lease) around(ctx context.Context) context.Context {
+	b, bound := ctx.Value(bindingKey{}).(*binding)
+	for ; bound; b, bound = b.outer.Value(bindingKey{}).(*binding) {
+		if b.lease == l {
+			ctx = b.outer
+		}
+	}
+	if context.Cause(ctx) == lease.ErrKept {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
 // isOwn reports whether ctx comes from a lease that has one of these keys.
 func (k *Locker) isOwn(ctx context.Context, keys []string) bool {
 	for {
