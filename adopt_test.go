@@ -142,6 +142,7 @@ func TestAdopt_WithoutAMarkGetsNothing(t *testing.T) {
 		notAdopted(t, other, l.Handle(), lockpipe.ErrExpired)
 		released := v.hold(t, c, "k")
 		release(t, released)
+		synctest.Wait() // on all nodes
 		notAdopted(t, other, released.Handle(), lockpipe.ErrExpired)
 		next := v.hold(t, c, "k")
 		notAdopted(t, other, released.Handle(), lockpipe.ErrHeld)
@@ -318,6 +319,7 @@ func TestAdopt_TheLongerEndStays(t *testing.T) {
 
 		handle = v.kept(t, c, "short", 50*time.Millisecond, lockpipe.WithTTL(time.Second))
 		l = adopted(t, dying, handle, lockpipe.WithTTL(10*time.Second))
+		synctest.Wait() // on all nodes
 		require.Equal(t, 10*time.Second, v.ttl(0, "short"))
 		time.Sleep(9 * time.Second)
 		lasting(t, l)
@@ -370,7 +372,8 @@ func TestAdopt_RaisesTheFence(t *testing.T) {
 		plain := adopted(t, c, third.Handle())
 		require.Zero(t, plain.Fence())
 		release(t, plain)
-		last := v.hold(t, slow, "k", lockpipe.WithFencing())
+		synctest.Wait() // on all nodes
+		last := take(t, slow, "k", lockpipe.WithFencing())
 		require.Greater(t, last.Fence(), third.Fence())
 		release(t, last)
 		v.onlyCompanions(t)
@@ -580,6 +583,7 @@ func TestAdopt_WhileTheFleetMoves(t *testing.T) {
 					lasting(t, next)
 					require.NoError(t, next.Extend(t.Context(), longTTL))
 					release(t, next)
+					synctest.Wait() // on all nodes
 					for _, c := range together(adopter) {
 						if slices.Contains(together(keeper), c) {
 							notAdopted(t, c, handle, lockpipe.ErrExpired)
@@ -654,9 +658,12 @@ func TestAdopt_OnServers(t *testing.T) {
 		do(t, nodes, 0, "DEL", prefix+keys[0])
 		do(t, nodes, 1, "SET", prefix+keys[0], "another", "PX", "60000")
 		notAdopted(t, other, l.Handle(), lockpipe.ErrHeld)
-		eventually(t, func() bool { return value(t, nodes, 2, keys[0]) == l.Token() }, "put back")
 		do(t, nodes, 1, "DEL", prefix+keys[0])
-		notAdopted(t, other, l.Handle(), lockpipe.ErrExpired)
+		eventually(t, func() bool {
+			_, err := other.Adopt(t.Context(), l.Handle())
+			return errors.Is(err, lockpipe.ErrExpired)
+		}, "what the failed call took is put back")
+		eventually(t, func() bool { return value(t, nodes, 2, keys[0]) == l.Token() }, "put back")
 		for i := range 3 {
 			do(t, nodes, i, "DEL", prefix+keys[0])
 		}

@@ -50,6 +50,7 @@ func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
 		old := v.hold(t, c, "k")
 		until := old.Until()
 		second, third := queue(t, c, "k"), queue(t, c, "k")
+		synctest.Wait()
 		before := c.Stats()
 		touch := func(holder *lockpipe.Lease) {
 			t.Helper()
@@ -65,6 +66,7 @@ func TestHandoff_TheOldLeaseTouchesNothing(t *testing.T) {
 				require.Equal(t, longTTL, v.ttl(i, "k"))
 			}
 		}
+		release(t, old)
 		var together sync.WaitGroup
 		for range 8 {
 			together.Go(func() {
