@@ -19,7 +19,7 @@ func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	for round := range 100 {
-		c := newClient(t, nodes)
+		c := connected(t, newClient(t, nodes))
 		var callers sync.WaitGroup
 		begun := make(chan struct{})
 		var once sync.Once
@@ -28,13 +28,13 @@ func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 				for i := 0; ; i++ {
 					l, err := c.TryAcquire(context.Background(), fmt.Sprintf("k:%d:%d:%d", round, g,
 						i))
+					once.Do(func() { close(begun) })
 					if err != nil {
 						if !errors.Is(err, lockpipe.ErrClosed) {
 							t.Errorf("TryAcquire beside Close: %v", err)
 						}
 						return
 					}
-					once.Do(func() { close(begun) })
 					if err := l.Release(context.Background()); err != nil &&
 						!errors.Is(err, lockpipe.ErrClosed) {
 						t.Errorf("Release beside Close: %v", err)

@@ -132,7 +132,7 @@ func TestFaults_FailedCallsAreCountedByKind(t *testing.T) {
 	r, err := runUntilCounted(t, "lockpipe_calls_total", `"no_quorum"`, cfg)
 	require.NoError(t, err)
 	require.NotZero(t, r.NoQuorum)
-	require.NotZero(t, r.ErrorsByKind["READONLY"])
+	require.NotZero(t, r.ErrorsByKind["read-only"])
 	require.Zero(t, r.LeftoverKeys)
 }
 
