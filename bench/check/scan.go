@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,11 +45,12 @@ func countKeys(ctx context.Context, node Endpoint, prefix string) (int, error) {
 		return 0, err
 	}
 	defer c.close()
-	return c.scan(prefix)
+	keys, err := c.scan(prefix)
+	return len(keys), err
 }
 
-// scan walks the key space and returns how many keys begin with the prefix.
-func (c *conn) scan(prefix string) (int, error) {
+// scan walks the key space and returns the keys that begin with the prefix, in order.
+func (c *conn) scan(prefix string) ([]string, error) {
 	found := make(map[string]struct{}) // SCAN may return a key twice
 	err := c.client.Scan(func(key string) {
 		if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key[len(prefix):], reservedPrefix) {
@@ -55,9 +58,9 @@ func (c *conn) scan(prefix string) (int, error) {
 		}
 	}, "MATCH", escapeGlob(prefix)+"*", "COUNT", scanCount)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return len(found), nil
+	return slices.Sorted(maps.Keys(found)), nil
 }
 
 // escapeGlob makes every character of a MATCH pattern stand for itself.

@@ -73,6 +73,9 @@ func (p Plan) Size() int { return max(p.start, len(p.urls)) }
 // StartsServers reports whether Open starts redis-servers, if there is a redis-server.
 func (p Plan) StartsServers() bool { return p.start > 0 && !p.inProcess }
 
+// External reports whether the nodes are there already.
+func (p Plan) External() bool { return p.start == 0 }
+
 // String returns the plan as a report may show it: without users and passwords.
 func (p Plan) String() string {
 	switch {

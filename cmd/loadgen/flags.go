@@ -5,8 +5,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/lockpipe/lockpipe"
@@ -19,6 +21,8 @@ type options struct {
 	config  bench.Config
 	inspect bool           // look at the nodes, and put no load on them
 	look    inspect.Config // for -inspect
+	owner   string         // whose locks to list or free, and put no load on the nodes; "" for none
+	free    bool           // free them
 	guard   string         // as given; look has the mode
 	metrics string         // the address to serve metrics on; "" for none
 	json    string         // a file name, "-" for stdout, "" for none
@@ -60,8 +64,11 @@ var guards = map[string]lockpipe.GuardMode{
 	"auto": lockpipe.GuardAuto, "strict": lockpipe.GuardStrict, "off": lockpipe.GuardOff,
 }
 
-// inspectOnly are the flags that need -inspect.
-var inspectOnly = []string{"next", "prefix", "guard", "max-ttl"}
+// needs has for some flags those of which they need one.
+var needs = map[string][]string{
+	"next": {"inspect"}, "guard": {"inspect"}, "max-ttl": {"inspect"},
+	"prefix": {"inspect", "release-owner"}, "yes": {"release-owner"},
+}
 
 // flags returns the flags, which set o when they are parsed.
 func flags(o *options) *flag.FlagSet {
@@ -129,6 +136,7 @@ func flags(o *options) *flag.FlagSet {
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
 		"from; that of -seed unless given")
 	inspectFlags(set, o)
+	ownerFlags(set, o)
 	outputFlags(set, o)
 	return set
 }
@@ -143,11 +151,22 @@ func inspectFlags(set *flag.FlagSet, o *options) {
 		"`URLs` of the nodes in Config.Next of the clients, while the fleet moves, in the form\n"+
 			"of -nodes and in -groups groups; needs -inspect")
 	set.StringVar(&o.look.Prefix, "prefix", o.look.Prefix,
-		"`text` that is Config.Prefix of the clients; needs -inspect")
+		"`text` that is Config.Prefix of the clients; needs -inspect or -release-owner")
 	set.StringVar(&o.guard, "guard", "auto",
 		"`mode` that is Config.RestartGuard of the clients: auto, strict or off; needs -inspect")
 	set.DurationVar(&o.look.MaxTTL, "max-ttl", o.look.MaxTTL,
 		"`time` that is Config.MaxTTL of the clients; -ttl unless given; needs -inspect")
+}
+
+// ownerFlags adds -release-owner, and the flag that needs it.
+func ownerFlags(set *flag.FlagSet, o *options) {
+	set.StringVar(&o.owner, "release-owner", o.owner,
+		"`name` that is Config.Owner of clients: list the keys that they hold on -nodes, and "+
+			"exit.\nWith -yes free them, for people who know that each process with this owner is "+
+			"dead:\na living one learns late that its locks are lost. Keys left by Lease.Keep stay. "+
+			"The user\nof the URLs needs +scan. Of the other flags only -nodes, -prefix and -json "+
+			"have an effect")
+	set.BoolVar(&o.free, "yes", o.free, "free what -release-owner lists, instead of only listing it")
 }
 
 // outputFlags adds the flags about what is shown, and where.
@@ -214,15 +233,20 @@ func parse(args []string) (options, error) {
 
 // parseInspect reads what -inspect needs. given has the flags that were given.
 func (o *options) parseInspect(given map[string]string) error {
-	for _, name := range inspectOnly {
+	for _, name := range slices.Sorted(maps.Keys(needs)) {
 		value, ok := given[name]
 		if strings.ContainsAny(value, "@?") { // it may have a password
 			value = "***"
 		}
-		if ok && !o.inspect {
-			return fmt.Errorf("-%s %q: only -inspect uses it; leave it out, or give -inspect",
-				name, value)
+		if ok && !slices.ContainsFunc(needs[name], func(n string) bool { return given[n] != "" }) {
+			all := "-" + strings.Join(needs[name], " or -")
+			return fmt.Errorf("-%s %q: only %s uses it; leave it out, or give %s", name, value, all,
+				all)
 		}
+	}
+	if _, ok := given["release-owner"]; ok && (o.owner == "" || o.inspect) {
+		return fmt.Errorf("-release-owner %q: give an owner, as Peek returns it, without -inspect",
+			o.owner)
 	}
 	guard, ok := guards[o.guard]
 	if !ok {
@@ -276,6 +300,7 @@ func usage() string {
 	b.WriteString("\nCtrl-C ends the run early; it still releases everything and prints.\n" +
 		"Exit code: 0 without violations, fences that go back, leftover keys, and in scenario " +
 		"hold lost or dead leases,\n" +
-		"and with -inspect without findings that are errors; 2 for wrong usage; else 1.\n")
+		"and with -inspect without findings that are errors; with -release-owner if all nodes answered\n" +
+		"and, with -yes, freed all; 2 for wrong usage; else 1.\n")
 	return b.String()
 }

@@ -2,11 +2,13 @@
 // is left behind, and prints what it found. Without any flag it starts five nodes and runs for ten
 // seconds. See loadgen -h.
 //
-// With -inspect it puts no load on the nodes, but inspects them and prints what it found.
+// With -inspect it puts no load on the nodes, but inspects them and prints what it found. With
+// -release-owner it lists the keys that an owner holds and, with -yes, frees them.
 //
 // It exits with 0 if there was no violation, no fence that went back and no leftover key, and in
-// the scenario hold no lease that was lost or dead, nor with -inspect an error among the findings;
-// with 2 if it was called in a wrong way, else with 1.
+// the scenario hold no lease that was lost or dead, nor with -inspect an error among the findings,
+// nor with -release-owner a node or a key that was missed; with 2 if it was called in a wrong way,
+// else with 1.
 package main
 
 import (
@@ -49,8 +51,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return unusable(stderr, "json", opts.json, err, "a file that can be written, or -")
 	}
-	if opts.inspect {
+	switch {
+	case opts.inspect:
 		return look(ctx, opts, out, stdout, stderr)
+	case opts.owner != "":
+		return releaseOwner(ctx, opts, out, stdout, stderr)
 	}
 	stop, err := serveMetrics(opts.metrics, &opts.config)
 	if err != nil {

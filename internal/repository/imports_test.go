@@ -31,8 +31,10 @@ const trusted = "(trusted)"
 // allowedImports says which packages of this module each package may import, by their directories.
 // A row begins with trusted if the package has that mark: see TestSize_Total.
 var allowedImports = map[string][]string{
-	"cmd/loadgen": {".", "bench", "bench/figures", "bench/inspect", "bench/page", "bench/series"},
-	"bench/page":  {"bench", "bench/faults", "bench/figures", "bench/series"},
+	"cmd/loadgen": {
+		".", "bench", "bench/figures", "bench/inspect", "bench/owned", "bench/page", "bench/series",
+	},
+	"bench/page": {"bench", "bench/faults", "bench/figures", "bench/series"},
 	"bench": {
 		".", "bench/batches", "bench/calls", "bench/check", "bench/chunks", "bench/errorkinds",
 		"bench/faults",
@@ -41,7 +43,7 @@ var allowedImports = map[string][]string{
 	},
 	"bench/batches":    {".", "combine", "bench/check"},
 	"bench/calls":      {},
-	"bench/check":      {"internal/endpoint", "internal/ids", "internal/resp"},
+	"bench/check":      {"script", "internal/endpoint", "internal/ids", "internal/resp"},
 	"bench/chunks":     {},
 	"bench/errorkinds": {".", "bench/check"},
 	"bench/faults":     {"lockpipetest"},
@@ -49,6 +51,7 @@ var allowedImports = map[string][]string{
 	"bench/fleet":      {".", "bench/series", "metrics"},
 	"bench/inspect":    {".", "bench", "bench/fleet", "bench/nodes", "bench/process"},
 	"bench/nodes":      {"bench/check", "lockpipetest"},
+	"bench/owned":      {"bench", "bench/check", "bench/nodes", "bench/process"},
 	"bench/process":    {},
 	"bench/series":     {"."},
 	"bench/shares":     {},
