@@ -69,6 +69,33 @@ func TestAcquireAny_TakesTheFreeKeyInTwoRoundTrips(t *testing.T) {
 	})
 }
 
+// The goal: three pieces of 1,000, of which 900 are taken, cost two round trips: each way of a trip
+// takes 10 ms at most.
+func TestAcquireAny_LooksAtAllKeysInOneTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 3)
+		v.latency(10 * time.Millisecond)
+		c := v.client(t, v.inOrder(0, 1, 2))
+		pieces := lockpipe.Slots("piece", 1000)
+		for i := range v.nodes {
+			for _, key := range pieces[:900] {
+				v.set(i, key, foreign)
+			}
+		}
+		for try := range 20 {
+			begun := time.Now()
+			l, err := c.TryAcquireAny(t.Context(), pieces, lockpipe.WithCount(3))
+			require.NoError(t, err)
+			require.Subset(t, pieces[900:], l.Keys())
+			if try > 0 { // the first one connects and loads the script
+				require.LessOrEqual(t, time.Since(begun), 40*time.Millisecond)
+			}
+			release(t, l)
+			time.Sleep(time.Second) // until it is released on all nodes
+		}
+	})
+}
+
 // The goal: if all keys are free, one is taken, and the others are left free.
 func TestAcquireAny_TakesNoMoreThanOneKey(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {

@@ -34,7 +34,7 @@ type KeyStatus struct {
 // it returns may be over by then, so never decide by it whether to use a resource. Only a lease
 // says that. Peek counts as no attempt. A key whose value is not a string counts as not held.
 //
-// Peek reads on all nodes at once, in one round trip for each 250 different keys, and changes
+// Peek reads on all nodes at once, in one round trip for each 1,000 different keys, and changes
 // nothing. It waits for a node for NodeTimeout, and that long for each 1,000 keys. Only nodes that
 // vote are asked. A quarantined node may have forgotten locks, so it counts as one that has not
 // answered. If fewer than a quorum have answered, the error is a *QuorumError, which counts those

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// maxKeys is the most keys of one trip, so that locks wait behind it for a moment only.
-	maxKeys = 250
+	// maxKeys is the most keys of one trip, as many as AcquireAny has. Locks wait behind it.
+	maxKeys = 1000
 	// maxAsking is how many calls of Ask are under way at most. The others wait for them.
 	maxAsking = 4
 )
@@ -54,7 +54,7 @@ func (e *TimeoutError) Error() string {
 	return text
 }
 
-// Ask asks each node about keys, given with their prefix, in one round trip for each 250 keys. It
+// Ask asks each node about keys, given with their prefix, in one round trip for each 1,000 keys. It
 // waits for at most timeout, and no longer than until enough says that the nodes so far suffice;
 // nil: for all. It waits for a node that is being connected, and sends nothing to one that is down
 // or quarantined. The error is ctx's, if ctx ended before anything was asked.
