@@ -56,7 +56,7 @@ func (s Pieces) Fill(ctx context.Context) error {
 		"CREATE TABLE pieces (id BIGSERIAL PRIMARY KEY, product INT NOT NULL, order_id BIGINT)",
 		"INSERT INTO pieces (product) SELECT p.id FROM products p," +
 			" generate_series(1, LEAST(p.stock, 100 + 50000 / (p.id + 1)))",
-		"CREATE INDEX ON pieces (product) WHERE order_id IS NULL",
+		"CREATE INDEX ON pieces (product, id) WHERE order_id IS NULL",
 		"UPDATE products p SET stock = stock - (SELECT COUNT(*) FROM pieces WHERE product = p.id" +
 			" AND order_id IS NULL)",
 		"ANALYZE pieces",

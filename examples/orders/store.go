@@ -158,17 +158,15 @@ func (t available) check(o Order) error {
 	return nil
 }
 
-// ids runs a query that returns products.
-func (s *Store) ids(ctx context.Context, q querier, query string, products []int) (available,
-	error,
-) {
-	query, args := s.bind(query, products)
+// ids runs a query that returns the ids of products, or of pieces.
+func (s *Store) ids(ctx context.Context, q querier, query string, list []int) (available, error) {
+	query, args := s.bind(query, list)
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close() //nolint:errcheck // Err reports it
-	found := make(available, len(products))
+	found := make(available, len(list))
 	for rows.Next() {
 		var id int
 		if err := rows.Scan(&id); err != nil {

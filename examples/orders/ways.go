@@ -2,6 +2,7 @@ package orders
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type Backends struct {
 	Store       *Store
 	Locks       *lockpipe.Client
-	Redis       []*redis.Client // a client for each node; the first one also counts RedisStock
+	Payments    *lockpipe.Client // stands for another process: see Reserved
+	Redis       []*redis.Client  // a client for each node; the first one also counts RedisStock
 	Pay, Refund Pay
 	RetryDelay  time.Duration // of Redsynced; zero is redsync's own
 }
@@ -33,16 +35,18 @@ func Connect(store *Store, nodes []string, prefix string, pay, refund Pay) (*Bac
 		}
 		b.Redis = append(b.Redis, redis.NewClient(options))
 	}
-	var err error
-	b.Locks, err = lockpipe.New(lockpipe.Config{
-		Nodes:  nodes,
-		Prefix: prefix,
-		TTL:    leaseTTL,
-		Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		b.closeRedis()
-		return nil, err
+	for _, client := range []**lockpipe.Client{&b.Locks, &b.Payments} {
+		var err error
+		*client, err = lockpipe.New(lockpipe.Config{
+			Nodes:  nodes,
+			Prefix: prefix,
+			TTL:    leaseTTL,
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			b.closeRedis()
+			return nil, err
+		}
 	}
 	return b, nil
 }
@@ -50,7 +54,7 @@ func Connect(store *Store, nodes []string, prefix string, pay, refund Pay) (*Bac
 // Close closes the clients. The database stays open.
 func (b *Backends) Close(ctx context.Context) error {
 	b.closeRedis()
-	return b.Locks.Close(ctx)
+	return errors.Join(b.Locks.Close(ctx), b.Payments.Close(ctx))
 }
 
 func (b *Backends) closeRedis() {
@@ -105,6 +109,9 @@ func Ways() []Way {
 		}},
 		{"lockpipe, combined and fenced", false, func(b *Backends) Shop {
 			return NewCombined(b.Store, b.Locks, b.Pay, true)
+		}},
+		{"lockpipe, reserved", true, func(b *Backends) Shop {
+			return Reserved{Pieces{b.Store, b.Pay}, b.Locks, b.Payments, b.Refund}
 		}},
 	}
 }

@@ -80,7 +80,8 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	if err := f.store.Create(ctx, 2, 1); err != nil {
 		return o, err
 	}
-	b, err := orders.Connect(f.store, f.nodes.URLs(), "", payment(0), payment(0))
+	prefix := fault + ":" // what one fault has left does not meet the next
+	b, err := orders.Connect(f.store, f.nodes.URLs(), prefix, payment(0), payment(0))
 	if err != nil {
 		return o, err
 	}
@@ -98,7 +99,7 @@ func (f breakage) run(ctx context.Context, way orders.Way, fault string) (o outc
 	}
 	h, err := holder.Start(ctx, holder.Job{
 		Way: way.Name, Driver: f.server.Driver, Source: f.server.Source, Nodes: f.nodes.URLs(),
-		Order: 1,
+		Prefix: prefix, Order: 1,
 	})
 	if err != nil {
 		return o, err

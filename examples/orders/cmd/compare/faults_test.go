@@ -19,7 +19,8 @@ func TestMain(m *testing.M) {
 }
 
 // The goal: the faults show what each way does with the last piece. A holder that is killed frees
-// its rows, but not the pieces that it took first. A stock that is counted again is sold twice.
+// its rows, but not the pieces that it took first. A stock that is counted again is sold twice. A
+// reservation outlives its process, and if it is forgotten the later payment is refused.
 func TestFaults_ShowWhatBecomesOfTheLastPiece(t *testing.T) {
 	server, err := database.Postgres.Start()
 	database.Require(t, err)
@@ -34,6 +35,11 @@ func TestFaults_ShowWhatBecomesOfTheLastPiece(t *testing.T) {
 		{"redis stock", killed, "sold out", holder.Killed, 0, 1},
 		{"conditional update", restarted, "sold out", holder.Placed, 0, 0},
 		{"redis stock", restarted, holder.Placed, holder.Placed, 1, 0},
+		{"lockpipe, reserved", killed, "sold out", holder.Killed, 0, 0},
+		{
+			"lockpipe, reserved", restarted, holder.Placed,
+			"lockpipe: too few nodes keep the keys: lease expired", 0, 0,
+		},
 	} {
 		for _, way := range orders.Ways() {
 			if way.Name != c.way {
