@@ -43,11 +43,17 @@ var (
 	Probe = load("probe", "29eb3876170da060d56871469f7b680c06bda026")
 	// Layouts leaves which layout a client uses, and returns the others in use. It takes no sets.
 	Layouts = load("layouts", "7712f1eaa43836fa1703e77a5483ef83df6a9555")
+	// Line gets or renews the place of a client in the line for a key. It takes no sets.
+	Line = load("line", "d507562c2f532cfd5fc5bdca4ffca008e054fdf1")
+	// Leave ends such a place, and tells the next client. It takes no sets.
+	Leave = load("leave", "85d5a1af16df5ef3c217f2ced789d66788e52eb5")
 )
 
 // All lists every script, for loading them at once.
 func All() []*Script {
-	return []*Script{Acquire, Extend, Release, Keep, Adopt, Fences, Guard, Probe, Layouts}
+	return []*Script{
+		Acquire, Extend, Release, Keep, Adopt, Fences, Guard, Probe, Layouts, Line, Leave,
+	}
 }
 
 // takesOneSet reports whether a call has one set alone.

@@ -1,6 +1,9 @@
 package ids
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Reserved is the beginning, behind a Prefix, of the names that clients use for keys that are no
 // lock.
@@ -19,9 +22,23 @@ const (
 	FencesKey = Reserved + "fences"
 	// LayoutsKey has the layouts that clients use: see script.Layouts.
 	LayoutsKey = Reserved + "layouts"
+	// LineKey, in front of a lock's key, is the line of the clients that wait for it: see
+	// script.Line.
+	LineKey = Reserved + "line:"
+	// TurnKey, in front of a ticket, a colon and a lock's key, is there for a moment when the
+	// ticket has left the line: see script.Leave.
+	TurnKey = Reserved + "turn:"
 )
 
-var reservedNames = [...]string{AdmittedKey, ProbeKey, FencesKey, LayoutsKey}
+var reservedNames = [...]string{
+	AdmittedKey, ProbeKey, FencesKey, LayoutsKey, LineKey, TurnKey,
+}
+
+// TurnOf returns the key, behind the prefix, that is there when a ticket has left the line for a
+// lock's key.
+func TurnOf(key string, ticket int64) string {
+	return TurnKey + strconv.FormatInt(ticket, 10) + ":" + key
+}
 
 // ReservedNames finds these names in the full names of locks. A client with another Prefix may use
 // such a key: "app:lockpipe:fences" has the fences of all keys behind the Prefix "app:".

@@ -134,6 +134,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes) {
 		}
 	}
 	compareLayouts(t, server, n, rng)
+	compareLines(t, server, n, rng)
 	compareNewerCommands(t, server, n, rng)
 	var all []string
 	for k := range 12 {
@@ -199,6 +200,56 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node
 		longest = max(longest, strings.Count(both("HGETALL", "layouts"), "END"))
 	}
 	require.GreaterOrEqual(t, longest, 63)
+}
+
+// compareLines has clients ask for places and leave. The clocks of both differ, so a ticket is
+// compared by whose it is. A place ends at once or never.
+func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, rng *rand.Rand) {
+	t.Helper()
+	const names = "abcdef"
+	var tickets [2]map[string]int64
+	var owners [2]map[int64]string
+	for i := range tickets {
+		tickets[i], owners[i] = map[string]int64{}, map[int64]string{0: ""}
+	}
+	for range 500 {
+		name := string(names[rng.IntN(len(names))])
+		leaves, grace := rng.IntN(3) == 0, []string{"-1000", "1000000"}[rng.IntN(2)]
+		var replies [2]string
+		for i := range replies {
+			ticket := fmt.Sprint(tickets[i][name])
+			args := []string{
+				"EVAL", script.Line.Source, "2", "line", "k", name, ticket, "1000000", "5", grace,
+			}
+			if leaves {
+				args = []string{
+					"EVAL", script.Leave.Source, "2", "line", "turn", name, ticket, "1000000",
+					grace,
+				}
+			}
+			var reply any
+			if i == 0 {
+				var err error
+				reply, err = server.Do(0, args...)
+				require.NoError(t, err)
+			} else {
+				reply = value(t, ask(t, n, args...))
+			}
+			if numbers, isList := reply.([]any); isList {
+				own := numbers[0].(int64)
+				tickets[i][name], owners[i][own] = own, name
+				reply = fmt.Sprint(owners[i][own], owners[i][numbers[1].(int64)], numbers[2])
+				if own == 0 {
+					owners[i][0] = ""
+				}
+			}
+			replies[i] = fmt.Sprint(reply)
+		}
+		require.Equal(t, replies[0], replies[1], "%s leaves: %v", name, leaves)
+		told, err := server.Do(0, "DEL", "turn")
+		require.NoError(t, err)
+		require.Equal(t, told, value(t, ask(t, n, "DEL", "turn")))
+	}
 }
 
 // sortedPairs returns fields with their values, in the order of the fields.

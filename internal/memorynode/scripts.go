@@ -23,6 +23,8 @@ var models = map[string]scriptFunc{
 	script.Adopt.SHA:   numberOrList(adoptModel),
 	script.Layouts.SHA: layoutsModel,
 	script.Fences.SHA:  list(fencesModel),
+	script.Line.SHA:    list(lineModel),
+	script.Leave.SHA:   numberOrList(leaveModel),
 	script.Probe.SHA:   list(func(*Node, []string, []string) []int64 { return nil }),
 }
 

@@ -101,6 +101,12 @@ var allowedImports = map[string][]string{
 		"multiplex", "lease", "batch", "internal/ids", "internal/keyqueue", "internal/outage",
 		"internal/parts", "internal/stats",
 	},
+	// The line, beside what it is to replace.
+	"internal/line": {
+		"batch", "script", "internal/ids", "internal/link", "internal/resp", "internal/stats",
+		"internal/trip",
+	},
+	"internal/wait": {"internal/line", "internal/watch"},
 	"internal/node": {
 		trusted,
 		"script", "internal/holders", "internal/ids", "internal/link", "internal/refusals",

@@ -1,0 +1,176 @@
+package line
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// contentionTTL is how long the process remembers that others want a key.
+	contentionTTL = time.Second
+	// maxLines is for how many keys it does, beside those that calls wait for.
+	maxLines = 1 << 12
+)
+
+// Places has the places of this process in the lines for keys. There is one place for a key,
+// whoever waits for it here: the call that contends for the key, and the next one if that gives up.
+// The lease keeps the place, and its release ends it, which tells the next client.
+//
+// All methods are safe for concurrent use.
+type Places struct {
+	ask func(node int, a Ask) // sends a question; set once
+	any atomic.Int64          // how many keys are known: without any, a call reads nothing else
+
+	mu      sync.Mutex // guards all below; a leaf but for the logs of the nodes
+	byKey   map[string]*inLine
+	evictAt int // how many keys make it worth to look which of them can be forgotten
+}
+
+// NewPlaces returns no places. ask sends a question to a node, by its number, and must not block.
+func NewPlaces(ask func(node int, a Ask)) *Places { return &Places{ask: ask} }
+
+// inLine is what is known of the line for one key.
+type inLine struct {
+	node      int
+	place     Place
+	asking    bool
+	left      bool   // the process wants no place, or has left it
+	wake      func() // of the call that asked last
+	contended time.Time
+}
+
+// Ask asks the node for a place, or renews the one that there is there. wake is called when the
+// node has answered, or can't. It must not block.
+func (l *Places) Ask(key string, node int, wake func()) {
+	now := time.Now()
+	l.mu.Lock()
+	in := l.byKey[key]
+	if in != nil && in.node != node {
+		l.leave(key, in)
+		in = nil
+	}
+	if in == nil {
+		l.evict(now)
+		in = &inLine{node: node}
+		l.byKey[key] = in
+		l.any.Store(int64(len(l.byKey)))
+	}
+	asking := in.asking
+	in.asking, in.left, in.wake = true, false, wake
+	ticket := in.place.Ticket
+	l.mu.Unlock()
+	if !asking {
+		l.ask(node, Ask{Key: key, Ticket: ticket, Answered: func(
+			p Place,
+		) {
+			l.answered(key, in, p)
+		}})
+	}
+}
+
+// answered takes a place. If nobody wants it any more, the process leaves it.
+func (l *Places) answered(key string, in *inLine, p Place) {
+	l.mu.Lock()
+	ticket := in.place.Ticket
+	if in.asking, in.place = false, p; !p.Known {
+		in.place.Ticket = ticket // it may still be there
+	}
+	switch {
+	case !p.Known:
+	case p.First() && p.Free:
+		in.contended = time.Time{}
+	default:
+		in.contended = time.Now()
+	}
+	wake := in.wake
+	if in.left || l.byKey[key] != in {
+		l.leave(key, in)
+	}
+	l.mu.Unlock()
+	wake()
+}
+
+// State returns what is known of the place for a key on this node. asking: an answer is to come.
+func (l *Places) State(key string, node int) (p Place, asking bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in := l.byKey[key]; in != nil && in.node == node {
+		return in.place, in.asking
+	}
+	return Place{}, false
+}
+
+// Any reports whether anything is known of any line.
+func (l *Places) Any() bool { return l.any.Load() > 0 }
+
+// Leave ends the place for a key, if there is one.
+func (l *Places) Leave(key string) {
+	if !l.Any() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in := l.byKey[key]; in != nil {
+		l.leave(key, in)
+		if in.contended.IsZero() {
+			delete(l.byKey, key)
+			l.any.Store(int64(len(l.byKey)))
+		}
+	}
+}
+
+// LeaveAll ends all places.
+func (l *Places) LeaveAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, in := range l.byKey {
+		l.leave(key, in)
+	}
+}
+
+// leave tells the node. While an answer is to come, that is left to answered. mu is held.
+func (l *Places) leave(key string, in *inLine) {
+	if in.left = true; in.asking {
+		return
+	}
+	if !in.contended.IsZero() {
+		in.contended = time.Now()
+	}
+	if ticket := in.place.Ticket; ticket > 0 {
+		in.place = Place{}
+		l.ask(in.node, Ask{Key: key, Ticket: ticket, Leave: true})
+	}
+}
+
+// Contended returns one of these keys that others want, as far as this process knows; "" if there
+// is none.
+func (l *Places) Contended(keys []string, now time.Time) string {
+	if !l.Any() {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		if in := l.byKey[key]; in != nil && now.Sub(in.contended) < contentionTTL {
+			return key
+		}
+	}
+	return ""
+}
+
+// evict makes room for one more key: it forgets keys that nobody wanted of late. mu is held.
+func (l *Places) evict(now time.Time) {
+	if l.byKey == nil {
+		l.byKey = make(map[string]*inLine)
+	}
+	if len(l.byKey) < max(l.evictAt, maxLines) {
+		return
+	}
+	for key, in := range l.byKey {
+		if in.left && !in.asking && now.Sub(in.contended) > contentionTTL {
+			delete(l.byKey, key)
+		}
+	}
+	l.evictAt = 2 * len(l.byKey)
+}

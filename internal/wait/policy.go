@@ -1,0 +1,317 @@
+// Package wait decides when a waiting call asks which nodes for its keys. It asks nobody and has
+// no clock: times, random numbers and what nodes said are arguments.
+package wait
+
+import (
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/watch"
+)
+
+const (
+	// PushDelayFactor is how many times longer the delay between attempts is if a node says when
+	// the keys are free.
+	PushDelayFactor = 8
+	// maxPushDelay is the longest such delay, unless the delay itself is longer: another may hold
+	// the keys on the arbiter alone.
+	maxPushDelay = 2 * time.Second
+	// triesPerArbiter is how often one node is the arbiter if the key seems free there, but the
+	// attempt fails: another node may know more.
+	triesPerArbiter = 4
+	// maxFutileTries is after how many such attempts no sign that the key is free counts any more.
+	maxFutileTries = 3 * triesPerArbiter
+	// A call that is not the first asks again for its place after minRenewal, and renewalPerPlace
+	// for each client before it. So a client that died holds up others for a moment. That time
+	// doubles each time that nothing has changed, up to maxRenewal, as for the first one.
+	minRenewal      = 60 * time.Millisecond
+	renewalPerPlace = 50 * time.Millisecond
+	maxRenewal      = time.Second
+	// minNoQuorumDelay is the shortest delay if nobody is known to hold the keys: such an attempt
+	// may have failed in no time, without a round trip.
+	minNoQuorumDelay = time.Millisecond
+)
+
+// Kind is what a waiting call does next.
+type Kind int
+
+const (
+	// Wait: the call waits for the delay of the action, or until something wakes it.
+	Wait Kind = iota
+	// AskLine: the call asks the node for its place in the line for the key, and takes the next
+	// action at once.
+	AskLine
+	// Subscribe: the call subscribes to the key on the node, and takes the next action at once.
+	Subscribe
+	// Attempt: the call makes an attempt on all nodes.
+	Attempt
+)
+
+// Action is what a waiting call does next.
+type Action struct {
+	Kind   Kind
+	Delay  time.Duration // of Wait; positive
+	Key    string        // of AskLine and Subscribe
+	Ticket int64         // of Subscribe, if it is to the turn of this ticket, not to the key
+	Node   int           // of AskLine and Subscribe
+	Retry  bool          // of Attempt: it continues the last one, so nothing may hold it up
+}
+
+// Facts is what a waiting call knows at one moment.
+type Facts struct {
+	Now time.Time
+	// Contended is one of its keys that other processes want too; "": none is known.
+	Contended string
+	// Own is the token of its last attempt, which the arbiter may still have for a moment.
+	Own string
+	// Place is what the arbiter said after the last AskLine. Asking: it has not answered yet. Watch
+	// is what it reports after the last Subscribe. All are zero before the first.
+	Place  line.Place
+	Asking bool
+	Watch  watch.State
+}
+
+// Policy decides when one waiting call asks which nodes for its keys.
+//
+// While the process holds the keys, the call waits. Otherwise it contends on the nodes. One node is
+// the arbiter, the same for all contenders, and has a line of them for the key that the call can't
+// get. The first one subscribes to the key. Each other one subscribes to the turn of the ticket
+// before its own. Who leaves the line behind a release tells the next one so, and nobody else. A
+// call whose turn it is asks all nodes at once.
+//
+// The line is advice: the votes alone decide who has the keys. A call that was told nothing looks
+// again after a while. So a client that dies, or a message that is lost, costs a moment.
+//
+// The owner sets the exported fields once. It gives the policy each event, and takes the action
+// that Next returns. Methods must not be called concurrently.
+type Policy struct {
+	// Key is the first of the call's keys.
+	Key string
+	// MaxDelay is the longest random delay between two attempts.
+	MaxDelay time.Duration
+	// Arbiter chooses the node that all contenders for a key ask, of those that are connected. skip
+	// is how many nodes to leave out before it. -1: none is connected.
+	Arbiter func(key string, skip int) (node int)
+
+	begins      bool          // Next was not called since the turn began
+	may         bool          // the call asks the nodes at once
+	yields      bool          // other processes have their turn first
+	continues   bool          // the turn began with Continue
+	contends    bool          // with other processes, or will
+	attempted   bool          // since the turn began
+	retry       bool          // the next attempt continues the last one
+	blockedKey  string        // the key that another token holds; empty: none is known
+	arbiter     int           // the node to ask, if blockedKey is set; -1: none is connected
+	stage       stage         // at the arbiter
+	first       bool          // nobody was before the call when it asked
+	renewAt     time.Time     // when to ask again for the place
+	pollAt      time.Time     // the same, if the arbiter pushes nothing
+	delay       time.Duration // the last random delay between two attempts
+	renewals    int           // how often it asked again, since the last change
+	before      int64         // the ticket before it
+	retryAt     time.Time     // when to make an attempt if the arbiter says nothing
+	patience    time.Duration // for how long the arbiter may say nothing
+	askAllAt    time.Time     // when the first one makes an attempt, whatever the arbiter says
+	answerBy    time.Time     // when the call makes an attempt if the arbiter has not answered
+	futileTries int           // failed attempts since the key was last seen to be held
+}
+
+// stage is how far a call is at the arbiter.
+type stage int
+
+const (
+	outside  stage = iota // it has not asked
+	asking                // it has asked for its place
+	tooMany               // there is none: the line is full
+	watching              // it has subscribed
+	onTurn                // it is its turn
+)
+
+// Begin begins a new turn of the call: the keys were released in this process. The call asks for
+// them at once, unless others are known to contend. yields: it is their turn in any case.
+func (p *Policy) Begin(yields bool) { p.begins, p.yields, p.continues = true, yields, false }
+
+// Continue begins a new turn of the call in the time of this process: the keys were released in it,
+// and others have their turn when this time is over. The call asks for the keys at once.
+func (p *Policy) Continue() { p.begins, p.yields, p.continues = true, false, true }
+
+// BlockedKey returns the key that another process holds, as far as the call knows; empty: none.
+func (p *Policy) BlockedKey() string { return p.blockedKey }
+
+// ArbiterNode returns the node that is asked about BlockedKey; -1: none is connected.
+func (p *Policy) ArbiterNode() int { return p.arbiter }
+
+// Next returns what the call does now. It is for a call that runs, or that contends: no other call
+// of the process is before it.
+func (p *Policy) Next(f Facts) Action {
+	if p.retry {
+		p.retry = false
+		return Action{Kind: Attempt, Retry: true}
+	}
+	if p.begins || !p.contends {
+		p.start(f)
+	}
+	switch {
+	case p.may:
+		return p.attempt()
+	case p.blockedKey != "" && p.arbiter >= 0:
+		return p.inLine(f)
+	}
+	return p.until(p.retryAt, f.Now)
+}
+
+// start starts contending. If other processes are known to contend, the call goes by the line.
+func (p *Policy) start(f Facts) {
+	key := f.Contended
+	switch {
+	case p.continues:
+		key = ""
+	case p.yields && key == "":
+		key = p.Key
+	}
+	p.may = p.begins && key == ""
+	p.begins, p.yields, p.continues = false, false, false
+	p.contends, p.attempted = true, false
+	if key != "" {
+		p.chooseArbiter(key)
+		p.setDelay(f.Now, p.MaxDelay)
+	}
+}
+
+// inLine goes by what the arbiter says of the line for the blocked key.
+func (p *Policy) inLine(f Facts) Action {
+	switch {
+	case p.stage == asking && f.Asking:
+		return p.until(p.answerBy, f.Now)
+	case p.stage == asking && f.Place.Known:
+		return p.placed(f)
+	case p.stage == asking && !p.attempted:
+		return p.attempt()
+	case p.stage == asking: // the arbiter can't be asked
+		return p.until(p.retryAt, f.Now)
+	case p.stage == onTurn:
+		return p.turn(f.Now)
+	case p.stage == tooMany && f.Now.Before(p.renewAt):
+		return waitUntil(p.renewAt, f.Now)
+	case p.stage == watching && f.Now.Before(p.lookAt(f.Watch)):
+		return p.watched(f)
+	}
+	p.stage, p.answerBy = asking, f.Now.Add(p.patience)
+	return Action{Kind: AskLine, Key: p.blockedKey, Node: p.arbiter}
+}
+
+// placed takes the place of the call.
+func (p *Policy) placed(f Facts) Action {
+	l := f.Place
+	if !l.Free && l.Token != f.Own {
+		p.futileTries = 0
+	}
+	p.first = l.First()
+	if l.Free || l.Before != p.before {
+		p.renewals = 0
+	}
+	p.before = l.Before
+	renewal := (minRenewal + time.Duration(l.Ahead)*renewalPerPlace) << min(p.renewals, 5)
+	renewal = min(renewal, maxRenewal)
+	if p.renewals++; p.first {
+		renewal = maxRenewal
+	}
+	p.renewAt, p.pollAt, p.stage = f.Now.Add(renewal), f.Now.Add(p.delay), watching
+	switch {
+	case l.Ticket == 0:
+		p.stage = tooMany
+		return waitUntil(p.renewAt, f.Now)
+	case p.first && l.Free:
+		return p.turn(f.Now)
+	}
+	return Action{Kind: Subscribe, Key: p.blockedKey, Ticket: l.Before, Node: p.arbiter}
+}
+
+// watched goes by what the arbiter reports: of the key, or of the ticket before the call's.
+func (p *Policy) watched(f Facts) Action {
+	w := f.Watch
+	there := w.Known && w.TTL > 0
+	until := p.lookAt(w)
+	switch {
+	case !w.Active, w.Known && there != p.first: // the key is gone, or the ticket has left
+		return p.turn(f.Now)
+	case p.first && there:
+		if w.Token != f.Own {
+			p.futileTries = 0
+		}
+		if free := f.Now.Add(w.TTL); free.Before(until) {
+			until = free
+		}
+	}
+	if p.first && !f.Now.Before(p.askAllAt) {
+		return p.attempt()
+	}
+	if p.first && p.askAllAt.Before(until) {
+		until = p.askAllAt
+	}
+	return waitUntil(until, f.Now)
+}
+
+// lookAt returns when to ask for the place again. Without pushes that is after the delay.
+func (p *Policy) lookAt(w watch.State) time.Time {
+	if w.Known && !w.Notifies && p.pollAt.Before(p.renewAt) {
+		return p.pollAt
+	}
+	return p.renewAt
+}
+
+// turn is what the call does in its turn. If attempts failed again and again although the key
+// seemed free, it waits first.
+func (p *Policy) turn(now time.Time) Action {
+	if p.stage = onTurn; p.futileTries >= maxFutileTries {
+		return p.until(p.retryAt, now)
+	}
+	return p.attempt()
+}
+
+func (p *Policy) attempt() Action {
+	p.may, p.attempted, p.stage, p.renewals = false, true, outside, 0
+	return Action{Kind: Attempt}
+}
+
+// until waits for an attempt at this time.
+func (p *Policy) until(at, now time.Time) Action {
+	if now.Before(at) {
+		return waitUntil(at, now)
+	}
+	return p.attempt()
+}
+
+func waitUntil(at, now time.Time) Action { return Action{Kind: Wait, Delay: at.Sub(now)} }
+
+// Retry makes the next attempt follow at once, although the last one failed.
+func (p *Policy) Retry() { p.retry = true }
+
+// Failed takes an attempt that failed. key is one that another token holds, and empty if no quorum
+// could be reached. delay is the random delay until the next one.
+func (p *Policy) Failed(now time.Time, key string, delay time.Duration) {
+	p.futileTries++
+	p.chooseArbiter(key)
+	if key == "" {
+		delay = NoQuorumDelay(delay)
+	}
+	p.setDelay(now, delay)
+}
+
+// setDelay sets when the call looks again. A call that goes by a line makes fewer attempts.
+func (p *Policy) setDelay(now time.Time, delay time.Duration) {
+	p.delay, p.retryAt = delay, now.Add(delay)
+	p.patience = max(delay, min(delay, maxPushDelay/PushDelayFactor)*PushDelayFactor)
+	p.askAllAt = now.Add(p.patience)
+}
+
+// chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
+func (p *Policy) chooseArbiter(blocked string) {
+	p.blockedKey, p.arbiter, p.stage = blocked, -1, outside
+	if blocked != "" {
+		p.arbiter = p.Arbiter(blocked, p.futileTries/triesPerArbiter)
+	}
+}
+
+// NoQuorumDelay returns the delay after an attempt that found no quorum, if it would else be delay.
+func NoQuorumDelay(delay time.Duration) time.Duration { return max(delay, minNoQuorumDelay) }

@@ -1,0 +1,219 @@
+package wait
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/watch"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	ms     = time.Millisecond
+	second = time.Second
+)
+
+func at(d time.Duration) time.Time { return time.Unix(1000, 0).Add(d) }
+
+// What an arbiter says of the line, and what a node reports of a key or a ticket.
+var (
+	inTheLine = line.Place{Known: true, Ticket: 9, Before: 7, Ahead: 2}
+	firstFree = line.Place{Known: true, Ticket: 9, Free: true}
+	firstHeld = line.Place{Known: true, Ticket: 9}
+	full      = line.Place{Known: true}
+	noAnswer  = line.Place{}
+	asked     = line.Place{Ahead: -1} // the answer is to come
+
+	awaited = watch.State{Active: true}
+	gone    = watch.State{}
+	there   = watch.State{Known: true, TTL: 10 * second, Notifies: true, Active: true}
+	missing = watch.State{Known: true, Notifies: true, Active: true}
+	silent  = watch.State{Known: true, TTL: 10 * second, Active: true}
+)
+
+// refused returns the policy of a call whose first attempt was refused because of "k".
+func refused() *Policy {
+	p := &Policy{
+		Key: "k", MaxDelay: 60 * ms,
+		Arbiter: func(key string, skip int) int { return (len(key) + skip) % 3 },
+	}
+	p.Next(Facts{Now: at(0)})
+	p.Failed(at(0), "k", 20*ms)
+	return p
+}
+
+// step is a look at a time, and what the call does then.
+type step struct {
+	facts Facts
+	want  Action
+}
+
+func look(d time.Duration, l line.Place, w watch.State, want Action) step {
+	return step{factsOf(d, l, w), want}
+}
+
+func factsOf(d time.Duration, l line.Place, w watch.State) Facts {
+	return Facts{Now: at(d), Place: l, Asking: l == asked, Watch: w}
+}
+
+var (
+	asks      = Action{Kind: AskLine, Key: "k", Node: 1}
+	attempts  = Action{Kind: Attempt}
+	watches   = Action{Kind: Subscribe, Key: "k", Node: 1}
+	watchesIt = Action{Kind: Subscribe, Key: "k", Ticket: 7, Node: 1}
+)
+
+func waits(d time.Duration) Action { return Action{Kind: Wait, Delay: d} }
+
+// The goal: each rule of a call whose first attempt was refused.
+func TestPolicy_Rules(t *testing.T) {
+	for name, steps := range map[string][]step{
+		"the first one watches the key, and asks when it is gone": {
+			look(0, asked, gone, asks),
+			look(0, asked, gone, waits(160*ms)),
+			look(1*ms, firstHeld, gone, watches),
+			look(1*ms, firstHeld, awaited, waits(159*ms)),
+			look(2*ms, firstHeld, there, waits(158*ms)),
+			look(9*ms, firstHeld, gone, attempts),
+		},
+		"the first one asks at once for a key that is free": {
+			look(0, asked, gone, asks),
+			look(1*ms, firstFree, gone, attempts),
+		},
+		"the key became free before the first one watched it": {
+			look(0, asked, gone, asks),
+			look(1*ms, firstHeld, gone, watches),
+			look(2*ms, firstHeld, missing, attempts),
+		},
+		"the first one makes an attempt now and then: only the arbiter may have the key": {
+			look(0, asked, gone, asks),
+			look(1*ms, firstHeld, gone, watches),
+			look(160*ms, firstHeld, there, attempts),
+		},
+		"the key's time runs out": {
+			look(0, asked, gone, asks),
+			look(1*ms, firstHeld, gone, watches),
+			look(2*ms, firstHeld, watch.State{Known: true, TTL: 5 * ms, Active: true}, waits(5*ms)),
+			look(7*ms, firstHeld, missing, attempts),
+		},
+		"another one watches the ticket before it, and asks when that has left": {
+			look(0, asked, gone, asks),
+			look(1*ms, inTheLine, gone, watchesIt),
+			look(1*ms, inTheLine, awaited, waits(160*ms)),
+			look(2*ms, inTheLine, missing, waits(159*ms)),
+			look(9*ms, inTheLine, gone, attempts),
+		},
+		"the ticket before it left before it watched that": {
+			look(0, asked, gone, asks),
+			look(1*ms, inTheLine, gone, watchesIt),
+			look(2*ms, inTheLine, there, attempts),
+		},
+		"another one makes no attempt, and asks again for its place": {
+			look(0, asked, gone, asks),
+			look(1*ms, inTheLine, gone, watchesIt),
+			look(160*ms, inTheLine, missing, waits(1*ms)),
+			look(161*ms, inTheLine, missing, asks),
+			look(161*ms, asked, missing, waits(160*ms)),
+			look(162*ms, inTheLine, missing, watchesIt),
+			look(163*ms, inTheLine, missing, waits(319*ms)), // and half as often
+		},
+		"without pushes it asks again after the delay": {
+			look(0, asked, gone, asks),
+			look(1*ms, inTheLine, gone, watchesIt),
+			look(2*ms, inTheLine, watch.State{Known: true, Active: true}, waits(19*ms)),
+			look(21*ms, inTheLine, watch.State{Known: true, Active: true}, asks),
+		},
+		"nor does the first one wait longer without pushes": {
+			look(0, asked, gone, asks),
+			look(1*ms, firstHeld, gone, watches),
+			look(2*ms, firstHeld, silent, waits(19*ms)),
+			look(21*ms, firstHeld, silent, asks),
+		},
+		"a full line": {
+			look(0, asked, gone, asks),
+			look(1*ms, full, gone, waits(60*ms)),
+			look(30*ms, full, gone, waits(31*ms)),
+			look(61*ms, full, gone, asks),
+		},
+		"an arbiter that does not answer": {
+			look(0, asked, gone, asks),
+			look(159*ms, asked, gone, waits(1*ms)),
+			look(160*ms, asked, gone, attempts),
+		},
+		"an arbiter that can't be asked": {
+			look(0, asked, gone, asks),
+			look(1*ms, noAnswer, gone, waits(19*ms)),
+			look(20*ms, noAnswer, gone, attempts),
+		},
+	} {
+		p := refused()
+		for i, s := range steps {
+			require.Equal(t, s.want, p.Next(s.facts), "%s, %d", name, i)
+		}
+	}
+}
+
+// The goal: a key that the arbiter does not have, but other nodes do, is asked for there after some
+// attempts, and not without a pause.
+func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
+	p := refused()
+	nodes := map[int]int{}
+	for i := range 2 * maxFutileTries {
+		now := at(time.Duration(i) * ms)
+		todo := p.Next(Facts{Now: now, Asking: true})
+		require.Equal(t, AskLine, todo.Kind)
+		nodes[todo.Node]++
+		todo = p.Next(Facts{Now: now, Place: firstFree})
+		if i < maxFutileTries-1 {
+			require.Equal(t, Attempt, todo.Kind, i)
+		} else {
+			require.Equal(t, waits(19*ms), todo, i)
+			todo = p.Next(Facts{Now: now.Add(20 * ms), Place: firstFree})
+			require.Equal(t, Attempt, todo.Kind, i)
+		}
+		p.Failed(now, "k", 20*ms)
+	}
+	require.Len(t, nodes, 3)
+}
+
+// The goal: a turn that begins in the process asks at once, unless others are known to want a key,
+// or are to have their turn in any case. In the process's own time it asks at once.
+func TestPolicy_ATurnBegins(t *testing.T) {
+	for _, test := range []struct {
+		begin     func(*Policy)
+		contended string
+		want      Action
+	}{
+		{func(p *Policy) { p.Begin(false) }, "", attempts},
+		{func(p *Policy) { p.Begin(false) }, "k", asks},
+		{func(p *Policy) { p.Begin(true) }, "", asks},
+		{func(p *Policy) { p.Continue() }, "k", attempts},
+	} {
+		p := refused()
+		require.Equal(t, asks, p.Next(Facts{Now: at(0), Asking: true}))
+		test.begin(p)
+		f := Facts{Now: at(ms), Contended: test.contended, Asking: true}
+		require.Equal(t, test.want, p.Next(f))
+	}
+}
+
+// The goal: a call that goes by the line from the first makes an attempt at once if the arbiter
+// can't be asked.
+func TestPolicy_WithoutAnArbiterTheFirstAttemptIsAtOnce(t *testing.T) {
+	p := refused()
+	p.Begin(true)
+	require.Equal(t, asks, p.Next(Facts{Now: at(0), Asking: true}))
+	require.Equal(t, waits(480*ms), p.Next(Facts{Now: at(0), Asking: true}))
+	require.Equal(t, attempts, p.Next(Facts{Now: at(1 * ms), Place: noAnswer}))
+}
+
+// The goal: without a quorum no line is of use, and a retry is for all nodes at once.
+func TestPolicy_WithoutAQuorum(t *testing.T) {
+	p := refused()
+	p.Failed(at(0), "", 0)
+	require.Equal(t, waits(ms), p.Next(Facts{Now: at(0)}))
+	require.Equal(t, attempts, p.Next(Facts{Now: at(ms)}))
+	p.Retry()
+	require.Equal(t, Action{Kind: Attempt, Retry: true}, p.Next(Facts{Now: at(ms)}))
+}
