@@ -75,7 +75,7 @@ func TestReserved_TheDatabaseHasTheLastWord(t *testing.T) {
 		return nil
 	}, func(context.Context, Order) error { returned++; return nil })
 	require.NoError(t, err)
-	defer b.Close(context.Background()) //nolint:errcheck // nothing is under way
+	defer b.Close(context.Background())
 	shop := Reserved{Pieces{s.store, b.Pay}, b.Locks, b.Payments, b.Refund}
 	require.NoError(t, shop.Fill(t.Context()))
 	require.Equal(t, ErrSoldOut, shop.Place(t.Context(), NewOrder(1, 0, 1)))
