@@ -81,6 +81,14 @@ func TestKeep_AContextOfItsOwnLeaseDoesNotCutItShort(t *testing.T) {
 	})
 }
 
+// keptOnAll keeps the lease's keys, also on the nodes that a quorum does not need. Another client
+// has another connection: its Adopt could come to such a node before the Keep.
+func keptOnAll(t *testing.T, l *lockpipe.Lease) {
+	t.Helper()
+	require.NoError(t, l.Keep(t.Context(), keptFor))
+	synctest.Wait()
+}
+
 // The goal: Adopt takes what Keep has left, in one trip, in a client with the nodes in another
 // order, under a token of its own, and nobody else gets it before. Its release frees the keys.
 func TestAdopt_TakesOverInOneTrip(t *testing.T) {
@@ -91,7 +99,7 @@ func TestAdopt_TakesOverInOneTrip(t *testing.T) {
 			former, err := c.TryAcquireAll(t.Context(), keys)
 			require.NoError(t, err)
 			handle := former.Handle()
-			require.NoError(t, former.Keep(t.Context(), keptFor))
+			keptOnAll(t, former)
 			over(t, former, lockpipe.ErrKept)
 			for _, client := range []*lockpipe.Client{c, other} {
 				_, err = client.TryAcquireAll(t.Context(), keys)
@@ -359,16 +367,16 @@ func TestAdopt_RaisesTheFence(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		slow := v.shifted(t, -time.Hour)
 		former := v.hold(t, c, "k", lockpipe.WithFencing())
-		require.NoError(t, former.Keep(t.Context(), keptFor))
+		keptOnAll(t, former)
 		before := v.sent()
 		l := adopted(t, slow, former.Handle(), lockpipe.WithFencing())
 		require.Equal(t, 3, v.sent()-before)
 		require.Greater(t, l.Fence(), former.Fence())
-		require.NoError(t, l.Keep(t.Context(), keptFor))
+		keptOnAll(t, l)
 		notAdopted(t, c, former.Handle(), lockpipe.ErrHeld)
 		third := adopted(t, c, l.Handle(), lockpipe.WithFencing())
 		require.Greater(t, third.Fence(), l.Fence())
-		require.NoError(t, third.Keep(t.Context(), keptFor))
+		keptOnAll(t, third)
 		plain := adopted(t, c, third.Handle())
 		require.Zero(t, plain.Fence())
 		release(t, plain)
@@ -519,7 +527,7 @@ func TestAdopt_OfSeveralGroups(t *testing.T) {
 		require.Contains(t, v.value(membersOf("b")[0], keys[1]), l.Token()+" ")
 
 		l = v.holdAll(t, c, oneOfEach(c, "l", "a", "b", "c"), lockpipe.WithFencing())
-		require.NoError(t, l.Keep(t.Context(), keptFor))
+		keptOnAll(t, l)
 		next := adopted(t, c, l.Handle(), lockpipe.WithFencing())
 		require.Greater(t, next.Fence(), l.Fence())
 		v.heldBy(t, c, next)
@@ -672,6 +680,12 @@ func TestAdopt_OnServers(t *testing.T) {
 			lockpipe.WithFencing())
 		require.NoError(t, err)
 		require.NoError(t, l.Keep(t.Context(), keptFor))
+		for i := range 3 {
+			eventually(t, func() bool {
+				raw, _ := do(t, nodes, i, "GET", prefix+l.Key()).(string)
+				return strings.HasPrefix(raw, l.Token()+" ")
+			}, "a node that was not needed for the quorum keeps it too")
+		}
 		next := adopted(t, other, l.Handle(), lockpipe.WithFencing())
 		require.Greater(t, next.Fence(), l.Fence())
 		require.NoError(t, next.Extend(t.Context(), longTTL))
