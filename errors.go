@@ -64,6 +64,9 @@ type HeldError struct {
 	// which may be this one. It is empty if that is not known, as for all calls that do not wait or
 	// have WithMaxAttempts: a node that refuses does not say who has the key. Peek asks for that.
 	Owner string
+	// Ahead is how many processes came before this one and wait for the key, or have it, as the
+	// node that has their line said last. 0: none, or not known, as Owner.
+	Ahead int
 	own   bool // ctx comes from the lease that has the key
 }
 
@@ -241,7 +244,7 @@ func failureError(f *locker.Failure) error {
 	}
 	if f.IsHeld() && (f.HasWaited || f.Own) {
 		if held := (*HeldError)(nil); errors.As(err, &held) { // only here: it takes memory
-			held.RetryAfter, held.Owner, held.own = f.RetryAfter, f.Owner, f.Own
+			*held = HeldError{held.Keys, held.Nodes, f.RetryAfter, f.Owner, f.Ahead, f.Own}
 		}
 	}
 	if f.Closing {

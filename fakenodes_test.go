@@ -307,16 +307,25 @@ func (v *fakeNodes) del(i int, key string) { v.nodes[i].Delete(prefix + key) }
 // layoutsKey has the layouts in use, which clients leave at each connect.
 const layoutsKey = prefix + "lockpipe:layouts"
 
-// keys is what is left on node i, with the prefix, but for the layouts in use.
+// keys is what is left on node i, with the prefix, but for the layouts in use, and for what says
+// for a moment that a client has left a line.
 func (v *fakeNodes) keys(i int) []string {
-	isLayouts := func(key string) bool { return key == layoutsKey }
-	return slices.DeleteFunc(v.nodes[i].LiveKeys(), isLayouts)
+	return slices.DeleteFunc(v.nodes[i].LiveKeys(), func(key string) bool {
+		return key == layoutsKey || strings.HasPrefix(key, prefix+ids.TurnKey)
+	})
 }
 
 // nothingLeft lets everybody finish what is under way, and wants no key on any node then.
 func (v *fakeNodes) nothingLeft(t *testing.T) {
 	t.Helper()
 	synctest.Wait()
+	isLine := func(key string) bool { return strings.HasPrefix(key, prefix+ids.LineKey) }
+	for i := range v.nodes {
+		if slices.ContainsFunc(v.keys(i), isLine) {
+			time.Sleep(time.Second) // it is left in the background
+			synctest.Wait()
+		}
+	}
 	for i := range v.nodes {
 		require.Empty(t, v.keys(i), "node %d", i)
 	}

@@ -66,9 +66,9 @@ func TestGroups_NothingIsHeldWhileACallWaits(t *testing.T) {
 		waits(t, waiting)
 		release(t, held)
 		time.Sleep(time.Second)
-		release(t, granted(t, pending))
+		release(t, granted(t, waiting)) // it came first
 		time.Sleep(time.Second)
-		release(t, granted(t, waiting))
+		release(t, granted(t, pending))
 		v.nothingLeft(t)
 	})
 }

@@ -39,6 +39,9 @@ func (h *handovers) granted(l *lockpipe.Lease, how string) {
 		h.t.Errorf("%s is acquired, and kept for another %v", l.Key(),
 			time.Until(h.kept[l.Key()]))
 	}
+	if how == "adopted" {
+		delete(h.kept, l.Key()) // from now on its time is that of the lease
+	}
 	h.holder[l.Key()] = l
 }
 
@@ -111,7 +114,6 @@ func (h *handovers) adopt(l *lockpipe.Lease, rng *rand.Rand) *lockpipe.Lease {
 			h.t.Errorf("%d have adopted %s from one handle", len(won), key)
 		}
 		if len(won) > 0 {
-			h.setKept(won[0], time.Time{})
 			return won[0]
 		}
 		h.count("again")

@@ -31,8 +31,7 @@ type NodeStatus struct {
 	Group string
 	State NodeState
 	// Until is when a quarantine ends, or a moment later, if enough other nodes answer and nothing
-	// is lost again. At the first use of all nodes it ends at once. In every other state it is
-	// zero.
+	// is lost again. At the first use of all nodes it ends at once. Otherwise it is zero.
 	Until time.Time
 	// Err is why the node is down, quarantined or failing; nil in every other state.
 	Err error
@@ -40,8 +39,7 @@ type NodeStatus struct {
 	Pending int
 	// PendingReleases is how many releases are kept for the node until it can answer them.
 	PendingReleases int
-	// DroppedReleases counts releases that were kept for the node and then dropped, because their
-	// keys had expired or too many were kept.
+	// DroppedReleases counts those that were dropped: the keys had expired, or too many were kept.
 	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
@@ -54,12 +52,10 @@ func nodeStatus(n *parts.NodeStatus) NodeStatus {
 	}
 	return NodeStatus{
 		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err,
-		Pending:         n.Pending,
-		PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
+		Pending: n.Pending, PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
 		Stats: NodeStats{
 			Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
-			Latency:  LatencyHistogram{n.Stats.Latency},
-			Failures: NodeFailures(n.Stats.Failures),
+			Latency: LatencyHistogram{n.Stats.Latency}, Failures: NodeFailures(n.Stats.Failures),
 			Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
 		},
 	}

@@ -28,6 +28,8 @@ type KeyStatus struct {
 	// Nodes is how many nodes have the key for the same holder. It may be above 0 for a key that is
 	// not held. Such a key is about to be held, or released, or a node has lost it.
 	Nodes int
+	// Waiting is how many processes stand in the line for the key, or did so and have it now.
+	Waiting int
 }
 
 // Peek returns who holds each of these keys, in their order. It is for people and dashboards: what
@@ -39,9 +41,8 @@ type KeyStatus struct {
 // vote are asked. A quarantined node may have forgotten locks, so it counts as one that has not
 // answered. If fewer than a quorum have answered, the error is a *QuorumError, which counts those
 // that have as Granted: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. If ctx ended
-// before the nodes were asked, the error is ctx's alone. The other errors
-// are ErrClosed and ErrInvalid, for the same keys as in TryAcquireAll. At most four calls ask at a
-// time, and the others wait for them.
+// before the nodes were asked, the error is ctx's alone. The other errors are ErrClosed and
+// ErrInvalid, as of TryAcquireAll. At most four calls ask at a time, and the others wait for them.
 func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	different, _, err := c.validateCall(ctx, stats.Try, keys, nil)
 	if err != nil {
@@ -72,6 +73,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 		h := parts.Count(asked, key)
 		all[i] = KeyStatus{
 			Key: key, Held: h.Held, Owner: ids.OwnerOf(h.Token), Left: h.Left, Nodes: h.Nodes,
+			Waiting: h.Waiting,
 		}
 	}
 	return all, nil

@@ -83,6 +83,34 @@ func TestPeek_CountsTheNodes(t *testing.T) {
 	}, peeked(t, c, "k"))
 }
 
+// The goal: Peek says how many processes stand in the line for a key, with one that has it now.
+func TestPeek_SaysHowManyWait(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		held := v.hold(t, c, "k")
+		first := queue(t, v.client(t), "k")
+		second := queue(t, v.client(t), "k")
+		third := queueFor(t.Context(), c, []string{"other"})
+		waiting := func() int {
+			all, err := c.Peek(t.Context(), []string{"free", "k"})
+			require.NoError(t, err)
+			require.Zero(t, all[0].Waiting)
+			return all[1].Waiting
+		}
+		require.Equal(t, 2, waiting())
+		release(t, held)
+		time.Sleep(time.Second) // it does not push
+		l := granted(t, first)
+		require.Equal(t, 2, waiting())
+		release(t, l)
+		time.Sleep(time.Second)
+		release(t, granted(t, second))
+		synctest.Wait()
+		require.Zero(t, waiting())
+		release(t, granted(t, third))
+	})
+}
+
 // The goal: many keys, more than a script or a trip takes, are in their order.
 func TestPeek_ManyKeys(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,12 +74,12 @@ func waitsWithPauses(t *testing.T, v *fakeNodes, wait func(context.Context,
 ) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
-	tries := 0
+	var tries atomic.Int64
 	v.watch(func(_ int, command string, args []string) {
 		if command == "SET" && len(args) > 0 && args[0] == prefix+"k" {
-			tries++
+			tries.Add(1)
 		}
-		if tries > 1000 { // without a pause no time passes
+		if tries.Load() > 1000 { // without a pause no time passes
 			cancel(errors.New("the call does not pause"))
 		}
 	})
@@ -92,7 +93,7 @@ func waitsWithPauses(t *testing.T, v *fakeNodes, wait func(context.Context,
 	require.NoError(t, context.Cause(ctx))
 	require.ErrorIs(t, err, lockpipe.ErrHeld)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.Less(t, tries, 100)
+	require.Less(t, tries.Load(), int64(100))
 
 	v.fail(0, readOnly)
 	before := c.Stats().Attempts

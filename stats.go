@@ -11,8 +11,7 @@ type Stats struct {
 	// Attempts is the number of attempts to acquire that were sent to the nodes.
 	Attempts uint64
 	// SplitVotes is the number of attempts that failed because contenders divided the votes: the
-	// nodes that granted and those that refused were a quorum together. Perhaps no contender got
-	// one.
+	// nodes that granted and those that refused were a quorum together. Maybe none got a lease.
 	SplitVotes uint64
 	// PendingReleases is the number of releases that are kept now for nodes that could not answer
 	// them, added up over the nodes.

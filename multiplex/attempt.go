@@ -12,13 +12,8 @@ import (
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
-var (
-	// errCallerGone is the error of a node that had not answered when the caller's context ended.
-	errCallerGone = errors.New("no answer before the context ended")
-	// errNotAsked is the error of a node that was not asked, because another one was asked first
-	// and did not answer in time.
-	errNotAsked = errors.New("not asked: the node that was asked first had not answered")
-)
+// errCallerGone is the error of a node that had not answered when the caller's context ended.
+var errCallerGone = errors.New("no answer before the context ended")
 
 // Attempt is one try over all nodes of one claim: to acquire, extend or release it. When it is
 // returned, it was sent to every node that it concerns. Wait returns the decision.
@@ -30,7 +25,7 @@ type Attempt struct {
 	timeout time.Duration // how long Wait waits for the answer of a node
 	maxAge  time.Duration // how long, from op.Sent, its outcome is of any use
 
-	first  quorum.Nodes // nodes that its first round is for; set before the log has it
+	asked  quorum.Nodes // nodes that its round is for; set before the log has it
 	number uint32       // of an extension: which one of its claim it is; set once
 	// decided: decision is set, or a newer attempt makes it pointless.
 	decided atomic.Bool
@@ -44,19 +39,11 @@ type Attempt struct {
 	splitCounted        bool // it was counted as a split vote
 	done                bool // the caller does not use it any more: see Done
 	answered            bool // all nodes are done with it
-	// When the deferred nodes were asked: in milliseconds from op.Sent, rounded up; 0 if there were
-	// none.
-	deferredAskedAt uint32
-	place           batch.Place[Attempt, roundState]
-	asked           quorum.Nodes // nodes that its round is for
-	// The round that was for the arbiter alone; nil: there was none.
-	firstRound *batch.Round[Attempt, roundState]
+	place               batch.Place[Attempt, roundState]
 	// The votes; those of other nodes are open.
 	granted, refused, unknown quorum.Nodes
 	// Nodes that a release need not ask: they can't hold the token.
-	neverHeld quorum.Nodes
-	// Nodes that are asked only if the arbiter does not refuse: see Mux.AcquireViaArbiter.
-	deferred     quorum.Nodes
+	neverHeld    quorum.Nodes
 	firstTouched quorum.Nodes // nodes that no earlier extension asked
 	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
@@ -127,30 +114,9 @@ func (a *Attempt) pending() quorum.Nodes {
 	return a.asked & a.place.Round.State.undone()
 }
 
-// firstPending returns the arbiter, if it was asked first and has not answered. claim.mu is held.
-func (a *Attempt) firstPending() quorum.Nodes {
-	if a.firstRound == nil {
-		return 0
-	}
-	return a.first & a.firstRound.State.undone()
-}
-
 // asks reports whether the attempt is for node i in this round.
 func (a *Attempt) asks(r *batch.Round[Attempt, roundState], i int) bool {
-	return !a.op.Directed || r.State.isLeft() || a.askedIn(r).Has(i)
-}
-
-// askedIn returns the nodes that the attempt is for in this round.
-func (a *Attempt) askedIn(r *batch.Round[Attempt, roundState]) quorum.Nodes {
-	if !a.op.Directed {
-		return a.mux.all()
-	}
-	a.claim.mu.Lock()
-	defer a.claim.mu.Unlock()
-	if r == a.place.Round {
-		return a.asked
-	}
-	return a.first
+	return !a.op.Directed || r.State.isLeft() || a.asked.Has(i)
 }
 
 // isOpen reports whether a slow node's vote could still change the attempt's result. That node has
@@ -188,7 +154,6 @@ func (a *Attempt) countRound() {
 // held.
 func (a *Attempt) voteUnknown(nodes quorum.Nodes, err error) {
 	a.countRound()
-	a.deferred &^= nodes
 	for s := nodes &^ (a.granted | a.refused); s != 0; s &= s - 1 {
 		i := s.Lowest()
 		a.addVote(i, node.Answer{Err: err})
@@ -308,9 +273,6 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	case node.Extend:
 		return q.Extension(a.granted, a.refused, a.claim.lostKeys(), unknown)
 	}
-	if a.deferred != 0 && a.refused != 0 {
-		return quorum.Held // by the arbiter
-	}
 	d := q.Acquire(a.granted, a.refused, unknown)
 	if d == quorum.Held && a.claim.Adopts() {
 		return a.ifAllSay(d, unknown) // a node may show the mark
@@ -320,7 +282,7 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 
 // unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
 func (a *Attempt) unanswered() quorum.Nodes {
-	decided := a.granted | a.refused | a.unknown | a.neverHeld | a.deferred
+	decided := a.granted | a.refused | a.unknown | a.neverHeld
 	return a.system().Nodes() &^ decided
 }
 

@@ -110,11 +110,11 @@ func (c *Claim) mayHold() quorum.Nodes {
 func (c *Claim) unanswered() (nodes quorum.Nodes) {
 	if c.latest != nil {
 		c.latest.countRound()
-		nodes = c.latest.pending() | c.latest.firstPending()
+		nodes = c.latest.pending()
 	}
 	for p := &c.earlier; *p != nil; {
 		a := *p
-		pending := a.pending() | a.firstPending()
+		pending := a.pending()
 		a.countRound()
 		if pending == 0 {
 			*p, a.earlier = a.earlier, nil
@@ -156,7 +156,6 @@ func (c *Claim) begin(a *Attempt) {
 	prev := c.latest
 	if prev != nil {
 		prev.tryDecide()
-		prev.voteUnknown(prev.deferred, node.ErrSuperseded)
 		if prev.inLog() && a.mux.log.Cancel(prev.place) {
 			prev.wake()
 			prev.place = batch.Place[Attempt, roundState]{}
@@ -187,19 +186,9 @@ func (c *Claim) ask(a *Attempt, nodes quorum.Nodes, to appender) {
 		a.tryDecide() // a release that no node needs is won now
 		return
 	}
-	if a.inLog() && a.mux.log.Cancel(a.place) {
-		// The arbiter was not sent it yet. It must not be in a round twice.
-		nodes |= a.asked
-		a.place = batch.Place[Attempt, roundState]{}
-	}
 	// Before the log has it: it may be answered at once.
-	a.asked = nodes
-	if a.inLog() {
-		a.firstRound = a.place.Round
-	} else {
-		a.first, a.op.Directed = nodes, nodes != a.mux.all()
-		a.recorded = a.recorded || a.op.Directed
-	}
+	a.asked, a.op.Directed = nodes, nodes != a.mux.all()
+	a.recorded = a.recorded || a.op.Directed
 	switch a.op.Kind {
 	case node.Acquire:
 		c.acquired |= nodes
@@ -265,9 +254,6 @@ func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 		}
 	}
 	a.addVote(i, r)
-	if a.deferred != 0 {
-		a.askDeferred()
-	}
 	return keep
 }
 

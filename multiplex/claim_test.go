@@ -135,15 +135,7 @@ func simulate(t *testing.T, n int, seed uint64, rough bool, systems ...quorum.Sy
 				ctx, cancel := context.WithTimeout(context.Background(),
 					time.Duration(random.IntN(30000))*time.Microsecond)
 				start := time.Now()
-				attempt := m.Acquire
-				if arbiter := random.IntN(2*n) - n; arbiter >= 0 {
-					attempt = func(c *Claim, ttl time.Duration,
-						_ int,
-					) *Attempt {
-						return m.AcquireViaArbiter(c, ttl, arbiter)
-					}
-				}
-				err := wait(attempt(c, time.Minute, 1), ctx)
+				err := wait(m.Acquire(c, time.Minute, 1), ctx)
 				cancel()
 				require.LessOrEqual(t, time.Since(start), 2*m.cfg.NodeTimeout)
 				if err != nil {

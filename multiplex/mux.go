@@ -19,6 +19,8 @@ import (
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -120,6 +122,7 @@ type Mux struct {
 	lateness lateness
 	aliases  quorum.Aliases    // of the nodes
 	watches  []*watch.Registry // of each node
+	lines    []*line.Node      // of each node
 	group    node.Group        // of the nodes
 	peers    *guard.Peers
 
@@ -172,6 +175,7 @@ func New(cfg Config) (*Mux, error) {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))
 	}
 	var links []*link.Link
+	client := new(ids.Tokens).Next()
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)
 		if err != nil {
@@ -182,6 +186,8 @@ func New(cfg Config) (*Mux, error) {
 		}
 		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.Watches)
 		links = append(links, n.Link)
+		m.lines = append(m.lines, line.NewNode(n.Link, &n.Counts, cfg.Prefix,
+			string(client[:nameLength]), cfg.NodeTimeout))
 	}
 	m.asker = holders.New(links)
 	m.log = m.newLog()
@@ -195,6 +201,9 @@ func New(cfg Config) (*Mux, error) {
 	}
 	return m, nil
 }
+
+// nameLength is how much of a token names the client in lines: what differs from client to client.
+const nameLength = 11
 
 // keysPerTimeout is for how many keys NodeTimeout is meant: about a fiftieth of what a node that
 // has nothing else to do handles in the usual NodeTimeout.
@@ -256,7 +265,7 @@ func (m *Mux) submit(a *Attempt, to appender) *Attempt {
 		return a
 	}
 	c.begin(a)
-	c.ask(a, a.system().Nodes()&^a.deferred, to)
+	c.ask(a, a.system().Nodes(), to)
 	return a
 }
 
@@ -275,10 +284,10 @@ func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
 }
 
 // Peek asks every node who has these keys, given with their prefix: see holders.Asker.Ask.
-func (m *Mux) Peek(ctx context.Context, keys []string, enough func([]holders.Node) bool) (
+func (m *Mux) Peek(ctx context.Context, keys, lines []string, enough func([]holders.Node) bool) (
 	[]holders.Node, error,
 ) {
-	return m.asker.Ask(ctx, keys, m.timeoutFor(len(keys)), enough)
+	return m.asker.Ask(ctx, keys, lines, m.timeoutFor(len(keys)), enough)
 }
 
 // Close refuses further attempts except releases, waits until the nodes have answered what is under
@@ -301,17 +310,21 @@ func (m *Mux) Close(ctx context.Context) error {
 // closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
-	for _, n := range m.nodes {
-		n.Watches.Close() // their flush under way ends with the client
+	ended, end := context.WithCancel(context.Background())
+	end()
+	for i, n := range m.nodes {
+		n.Watches.Close() // their flush under way ends with the client, as those of lines
+		m.lines[i].Close(ended)
 	}
 	_ = m.log.Close(ctx)
 	m.stop()
 	m.connectors.Wait()
 	var nodes sync.WaitGroup
-	for _, n := range m.nodes {
+	for i, n := range m.nodes {
 		nodes.Go(func() {
 			n.Link.Close()
 			n.Watches.Wait()
+			m.lines[i].Close(context.Background())
 		})
 	}
 	nodes.Wait()

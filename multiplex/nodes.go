@@ -8,6 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -216,6 +217,9 @@ type WatchState = watch.State
 // takes the index of a node in the configuration. wake must not block and must not call methods of
 // the Mux that wait: see watch.New. Close ends the watch.
 func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches, key, wake) }
+
+// AskLine asks node i about the line for a key: see line.Node.Ask.
+func (m *Mux) AskLine(i int, a line.Ask) { m.lines[i].Ask(a) }
 
 // Has reports whether one of these nodes has this address.
 func (m *Mux) Has(nodes quorum.Nodes, name string) bool {

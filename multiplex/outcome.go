@@ -68,7 +68,7 @@ const (
 	Down
 	// TimedOut: it has not answered in time.
 	TimedOut
-	// NotAwaited: nobody waited for its answer, or it was not asked.
+	// NotAwaited: nobody waited for its answer.
 	NotAwaited
 )
 
@@ -83,7 +83,7 @@ func reasonOf(err error, down bool) Reason {
 		return Down
 	case errors.As(err, &late):
 		return TimedOut
-	case err == node.ErrNotNeeded, err == errCallerGone, err == errNotAsked:
+	case err == node.ErrNotNeeded, err == errCallerGone:
 		return NotAwaited
 	}
 	return Failed
@@ -107,7 +107,6 @@ func (a *Attempt) outcome(ended error) Outcome {
 			d = a.decideWith(a.unknown | open)
 		} else {
 			a.voteUnknown(open, missing)
-			a.voteUnknown(a.deferred, errNotAsked)
 			d = a.decision
 		}
 	}

@@ -89,7 +89,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 	})
 	for reason, errs := range map[Reason][]error{
 		Quarantined: {&guard.Quarantine{Reason: whyRestarted}},
-		NotAwaited:  {node.ErrNotNeeded, errCallerGone, errNotAsked},
+		NotAwaited:  {node.ErrNotNeeded, errCallerGone},
 		Failed:      {errors.New("OOM"), node.ErrSuperseded, node.ErrQueuedTooLong},
 	} {
 		for _, err := range errs {

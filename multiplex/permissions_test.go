@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
@@ -19,7 +20,7 @@ import (
 // needed is what docs/operations.md gives a user, with keys behind app:. Each entry is taken away
 // in TestPermissions_EachIsNeeded.
 const needed = "~app:* -@all +set +get +del +mget +exists +pexpire +pttl +getrange +evalsha " +
-	"+script|load +zadd +zscore +info +config|get +hgetall +hset +hdel " +
+	"+script|load +zadd +zscore +zrange +zrem +zcount +zcard +info +config|get +hgetall +hset +hdel " +
 	"+client|id +client|kill +client|tracking +client|caching +ping +time"
 
 // What a user can lack.
@@ -34,6 +35,8 @@ const (
 	lacksHolder   = "name of the holder"
 	lacksFarewell = "end of the connection before"
 	lacksFlush    = "notice of a flush"
+	lacksLine     = "place in a line"
+	lacksLength   = "length of a line"
 )
 
 // lacks makes use of all that a node is for, as the user of url, and returns what does not work;
@@ -76,10 +79,22 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksTold, !known || o.State().Notifies)
 	check(lacksHolder, !known || o.State().Token == token)
 	o.Close()
+	places := make(chan line.Place, 1)
+	var place line.Place
+	for range 2 { // the second time it renews its place
+		m.AskLine(0, line.Ask{
+			Key: "k1", Ticket: place.Ticket, Answered: func(p line.Place) { places <- p },
+		})
+		place = <-places
+	}
+	check(lacksLine, place.Known)
+	nodes, err := m.Peek(t.Context(), []string{"app:k1"}, []string{"app:lockpipe:line:k1"}, nil)
+	require.NoError(t, err)
+	check(lacksLength, !place.Known || nodes[0].Err == nil && nodes[0].Answers[0].Waiting == 1)
 	check(lacksRelease, granted(m.Release(single, 1)))
 	all = append(all, unasked(t, m)...)
 	check(lacksFarewell, saysFarewell(t, s, m))
-	_, err := s.do("FLUSHALL")
+	_, err = s.do("FLUSHALL")
 	require.NoError(t, err)
 	check(lacksFlush, !granted(m.Acquire(named("k5"), time.Minute, 1))) // told before the reply
 	return all
@@ -135,7 +150,7 @@ func without(t *testing.T, rules, one string) string {
 func TestPermissions_EachIsNeeded(t *testing.T) {
 	t.Parallel()
 	// And nothing to release.
-	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft}
+	everyKey := []string{lacksSingle, lacksSet, lacksFence, lacksExtend, lacksLeft, lacksLine}
 	for missing, want := range map[string][]string{
 		"":                 nil,
 		"+set":             {"its user may not use SET: "},
@@ -159,12 +174,17 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 		"+hgetall":         {"can't be kept"},
 		"+hset":            {"can't be kept"},
 		"+hdel":            nil, // until an entry has ended
+		"+zrange":          {lacksLine},
+		"+zrem":            {lacksLine},
+		"+zcount":          {lacksLine},
+		"+zcard":           {lacksLength},
 		"~app:*":           {"can't be read: NOPERM"},
 		"~app:k*":          everyKey,
 		"~app:lockpipe:admitted": {
 			"can't be read: NOPERM",
 		},
 		"~app:lockpipe:fences": {lacksFence},
+		"~app:lockpipe:line:*": {lacksLine},
 		"~app:lockpipe:none:*": nil,
 	} {
 		t.Run("without "+missing, func(t *testing.T) {
@@ -173,7 +193,8 @@ func TestPermissions_EachIsNeeded(t *testing.T) {
 			if strings.HasPrefix(missing, "~app:") && missing != "~app:*" {
 				// The patterns one by one.
 				rules = strings.Replace(rules, "~app:*", "~app:k* ~app:lockpipe:admitted "+
-					"~app:lockpipe:layouts ~app:lockpipe:fences ~app:lockpipe:none:*", 1)
+					"~app:lockpipe:layouts ~app:lockpipe:fences ~app:lockpipe:none:* "+
+					"~app:lockpipe:line:*", 1)
 			}
 			if missing != "" {
 				rules = without(t, rules, missing)

@@ -344,41 +344,6 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 	})
 }
 
-// The goal: a round goes on until every node that gets it is done, also a node for which nothing is
-// in it any more, because that was cancelled.
-func TestRounds_EndWhenTheNodesThatGetThemAreDone(t *testing.T) {
-	onStage(t, 3, func(t *testing.T, m *Mux, _ []*actor) {
-		first, second := make(chan struct{}), make(chan struct{})
-		for i, n := range m.nodes {
-			trip, trips := n.SendFlush, 0
-			n.SendFlush = func(f *node.Flush) {
-				if trips++; trips == 1 {
-					<-first
-				} else if i == 0 {
-					<-second
-				}
-				trip(f)
-			}
-		}
-		before := m.Acquire(claim("before", "t"), time.Minute, 1)
-		synctest.Wait() // the next round stays open
-		a := m.AcquireViaArbiter(claim("k", "t"), time.Minute, 1)
-		gone := claim("gone", "t")
-		m.Acquire(gone, time.Minute, 1)
-		m.Release(gone, 1)
-		close(first)
-		require.NoError(t, wait(before, t.Context()))
-		synctest.Wait() // the arbiter has granted, and node 0 is about to send
-		close(second)
-		require.NoError(t, wait(a, t.Context()))
-		for _, held := range []*Attempt{before, a} {
-			require.NoError(t, wait(m.Release(held.claim, 1), t.Context()))
-		}
-		synctest.Wait()
-		require.Zero(t, unanswered(a.claim))
-	})
-}
-
 // The goal: a caller that waits for an extension returns when another goroutine releases, also if
 // the extension was alone in a round that nobody is sent any more.
 func TestRounds_AWaitEndsWithARoundThatIsEmptied(t *testing.T) {

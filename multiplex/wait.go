@@ -78,41 +78,31 @@ func (a *Attempt) waitResult(ended error) Outcome {
 func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision) (
 	changed <-chan struct{}, left time.Duration, ended error,
 ) {
-	for {
-		if a.inLog() {
-			changed = a.place.Round.State.nextChange() // before the votes are counted
-		}
-		if a.tryDecide(); a.decision != before {
-			return nil, 0, nil
-		}
-		if ended = ctx.Err(); ended != nil {
-			return nil, 0, ended
-		}
-		left = a.remainingWait(began)
-		if left > 0 || !a.askDeferred() { // or the arbiter has not answered
-			return changed, left, nil
-		}
+	if a.inLog() {
+		changed = a.place.Round.State.nextChange() // before the votes are counted
 	}
+	if a.tryDecide(); a.decision != before {
+		return nil, 0, nil
+	}
+	if ended = ctx.Err(); ended != nil {
+		return nil, 0, ended
+	}
+	return changed, a.remainingWait(began), nil
 }
 
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
 // nodes that have not answered keep answering others. claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
-	from := a.op.Sent.Add(time.Duration(a.deferredAskedAt) * time.Millisecond)
-	if began.Before(from) {
-		began = from
+	if began.Before(a.op.Sent) {
+		began = a.op.Sent
 	}
-	timeout := a.phaseTimeout()
-	if left = timeout - time.Since(began); left > 0 {
-		if a.deferredAskedAt > 0 { // after the arbiter, less than the timeout may be left
-			left = min(left, a.maxAge-time.Since(a.op.Sent))
-		}
+	if left = a.timeout - time.Since(began); left > 0 {
 		return left
 	}
 	for s := a.unanswered(); s != 0; s &= s - 1 {
 		i := s.Lowest()
 		owes, _ := a.mux.owes(i)
-		left = max(left, timeout-owes)
+		left = max(left, a.timeout-owes)
 	}
 	return min(left, a.maxAge-time.Since(a.op.Sent))
 }

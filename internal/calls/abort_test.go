@@ -3,41 +3,45 @@ package calls
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
-	"github.com/lockpipe/lockpipe/internal/waiting"
 	"github.com/stretchr/testify/require"
 )
 
-// contends has c back off from the key, as if another process had just been quicker several times.
-func contends(c *Calls, key string) {
-	c.contention.Record(waiting.Contended{Key: key, Took: time.Hour, LostRaces: 3}, time.Now())
-}
-
-// The goal: a call that ends while it backs off, before its first attempt, blames no other call of
-// its process: there was none.
-func TestAbort_ACallThatBacksOffBlamesNobody(t *testing.T) {
+// The goal: a call that ends while it waits in a line, before its first attempt, blames no other
+// call of its process: there was none.
+func TestAbort_ACallThatWaitsInLineBlamesNobody(t *testing.T) {
 	t.Parallel()
-	nodes := servertest.Start(t, 3)
-	c := connectedTo(t, nodes)
-	contends(c, "x")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	l, f := c.Acquire(ctx, []string{"x"}, options())
-	require.Nil(t, l)
-	require.Zero(t, f.Votes.Result, "held or not: nobody knows")
-	require.Equal(t, context.DeadlineExceeded, f.End)
+	synctest.Test(t, func(t *testing.T) {
+		c := unconnected(t)
+		c.locker.Lines = line.NewPlaces(func(_ int, a line.Ask) {
+			if !a.Leave {
+				a.Answered(line.Place{Known: true, Ticket: 2, Before: 1})
+			}
+		})
+		c.locker.Lines.Ask("x", 0, func() {}) // another process wants it
+		acquire := func() *locker.Failure {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			l, f := c.Acquire(ctx, []string{"x"}, options())
+			require.Nil(t, l)
+			return f
+		}
+		f := acquire()
+		require.Zero(t, f.Votes.Result, "held or not: nobody knows")
+		require.Equal(t, context.DeadlineExceeded, f.End)
 
-	waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
-	require.True(t, waits.enter())
-	defer waits.leave(nil)
-	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	l, f = c.Acquire(ctx, []string{"x"}, options())
-	require.Nil(t, l)
-	require.True(t, f.IsHeld(), "this one was behind another of its process")
-	require.Empty(t, f.Votes.Nodes)
+		waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
+		require.True(t, waits.enter())
+		defer waits.leave(nil)
+		f = acquire()
+		require.True(t, f.IsHeld(), "this one was behind another of its process")
+		require.Empty(t, f.Votes.Nodes)
+	})
 }
 
 // The goal: such a call names who has the key, if a node has already answered that.
@@ -47,14 +51,14 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	_, f := rival.Acquire(t.Context(), []string{"x"}, options())
 	require.Nil(t, f)
-	contends(c, "x")
 	wake, wakeUp := newWake()
 	o := options()
 	o.MaxDelay = time.Hour // until it asks all nodes
 	s := newWaitingCall(t.Context(), c, []string{"x"}, *o, wakeUp)
 	require.True(t, s.enter())
 	defer s.leave(nil)
-	for s.watched().TTL == 0 {
+	s.policy.Begin(true)
+	for s.holder().TTL == 0 {
 		_, delay, f := s.advance(t.Context())
 		require.Nil(t, f)
 		select {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/wait"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -147,7 +147,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 ) (end error) {
 	began, delay, noQuorum := time.Now(), o.RetryDelay(), last.IsNoQuorum()
 	if noQuorum {
-		delay = waiting.NoQuorumDelay(delay)
+		delay = wait.NoQuorumDelay(delay)
 	}
 	timer := time.NewTimer(noTimer)
 	defer timer.Stop()
@@ -159,7 +159,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		left, pushes := p.untilFree(o.Count, futile, mux)
 		latest := delay - time.Since(began)
 		if pushes {
-			latest += (waiting.PushDelayFactor - 1) * delay
+			latest += (wait.PushDelayFactor - 1) * delay
 		}
 		switch {
 		case noQuorum && lacks:

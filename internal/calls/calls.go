@@ -1,9 +1,9 @@
 // Package calls has the acquiring calls that wait until they are granted.
 //
 // A waitingCall takes its next step whenever something wakes it, on the goroutine that waits
-// (drive). Package keyqueue decides whose turn it is in this process, package waiting decides when
-// a call asks which nodes, and package locker asks them. AcquireAny is above that: it looks which
-// keys are free, and has package locker take them.
+// (drive). Package keyqueue decides whose turn it is in this process, package line whose turn it is
+// of all processes, package wait when a call asks which nodes, and package locker asks them.
+// AcquireAny is above that: it looks which keys are free, and has package locker take them.
 package calls
 
 import (
@@ -13,16 +13,15 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/wait"
 )
 
 // Calls are the waiting calls of one client. All methods are safe for concurrent use.
 type Calls struct {
-	locker     *locker.Locker // set once
-	pools      pools
-	contention waiting.Contention
-	run        *callbacks.Pool // calls of AcquireAsync, and their functions
-	asyncs     atomic.Int64    // calls of AcquireAsync whose function was not started yet
+	locker *locker.Locker // set once
+	pools  pools
+	run    *callbacks.Pool // calls of AcquireAsync, and their functions
+	asyncs atomic.Int64    // calls of AcquireAsync whose function was not started yet
 }
 
 // New returns no calls yet. run has the goroutines of AcquireAsync.
@@ -81,7 +80,7 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 	wake, wakeUp := newWake()
 	s := newWaitingCall(ctx, c, keys, *o, wakeUp)
 	if failed != nil {
-		s.recordFailure(failed, true)
+		s.recordFailure(failed)
 	}
 	if !s.enter() {
 		return nil, locker.Overloaded()
@@ -92,7 +91,7 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 // Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
 // then it returns why.
 func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
-	return c.sleep(ctx, waiting.NoQuorumDelay(o.RetryDelay()))
+	return c.sleep(ctx, wait.NoQuorumDelay(o.RetryDelay()))
 }
 
 // newWake returns a channel and a function that wakes its receiver. The function does not block.
@@ -109,19 +108,5 @@ func newWake() (<-chan struct{}, func()) {
 // hasContention reports whether other calls of this process want one of these keys, or calls of
 // another process did not long ago.
 func (c *Calls) hasContention(keys []string) bool {
-	return c.locker.Queue.Knows(keys) || c.contended(keys, time.Now()).Key != ""
-}
-
-// contended returns what is known of other processes that contend for these keys: of the key for
-// which a call backs off the longest.
-func (c *Calls) contended(keys []string, now time.Time) (most waiting.State) {
-	if !c.contention.Any() {
-		return most
-	}
-	for _, key := range keys {
-		if known := c.contention.Lookup(key, now); most.Key == "" || known.Backoff > most.Backoff {
-			most = known
-		}
-	}
-	return most
+	return c.locker.Queue.Knows(keys) || c.locker.Lines.Contended(keys, time.Now()) != ""
 }

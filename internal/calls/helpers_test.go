@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -29,15 +30,17 @@ func options() *locker.Options {
 	}
 }
 
-// connectedTo returns the calls of a client that is connected to all nodes.
-func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
+// newCalls returns the calls of a client of these nodes. dial may be nil.
+func newCalls(t *testing.T, urls []string,
+	dial func(ctx context.Context, network, address string) (net.Conn, error),
+) *Calls {
 	t.Helper()
-	read, err := parts.Read(parts.Config{Nodes: nodes.URLs()})
+	read, err := parts.Read(parts.Config{Nodes: urls})
 	require.NoError(t, err)
 	quiet := slog.New(slog.DiscardHandler)
 	k, err := locker.New(read, multiplex.Config{
 		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
-		Logger: quiet,
+		Dial: dial, Logger: quiet,
 	}, locker.Config{
 		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
 		VotesError: votesError, OnUnexpectedEnd: func(*locker.Lease, error) {},
@@ -50,6 +53,24 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 		_, _, _ = k.Close(context.Background())
 		run.Close()
 	})
+	return c
+}
+
+// unconnected returns the calls of a client whose only node does not answer.
+func unconnected(t *testing.T) *Calls {
+	t.Helper()
+	hangs := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return newCalls(t, []string{"node:1"}, hangs)
+}
+
+// connectedTo returns the calls of a client that is connected to all nodes.
+func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
+	t.Helper()
+	c := newCalls(t, nodes.URLs(), nil)
+	k := c.locker
 	for {
 		changed := k.NodesChanged()
 		if k.Mux.SpareNodes() == nodes.Len()/2 {

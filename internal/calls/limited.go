@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/wait"
 )
 
 // acquireLimited is for a call with WithMaxAttempts. It does not queue. Between two attempts it
@@ -28,7 +28,7 @@ func (c *Calls) acquireLimited(ctx context.Context, keys []string, o *locker.Opt
 		if end == nil && made < o.MaxAttempts {
 			delay := o.RetryDelay()
 			if f.IsNoQuorum() {
-				delay = waiting.NoQuorumDelay(delay)
+				delay = wait.NoQuorumDelay(delay)
 			}
 			end = c.sleep(ctx, delay)
 		}

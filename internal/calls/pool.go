@@ -148,7 +148,7 @@ func (p *pool) watch(mux *parts.Mux) {
 	for i, key := range p.keys {
 		if i == len(p.watches) {
 			p.watched = append(p.watched, false)
-			p.watches = append(p.watches, mux.Watch(key, func() {
+			p.watches = append(p.watches, mux.Watch(key, 0, func() {
 				select {
 				case p.wake <- struct{}{}:
 				default:

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/wait"
 )
 
 // The turn of a waiting call begins on the goroutine that released its keys. That starts the
@@ -22,10 +22,6 @@ const (
 )
 
 const (
-	// yieldDelay is after which time a call asks for keys that went from call to call of this
-	// process for long: see locker.MustYield. It is about the time that other processes need to
-	// notice the release and to acquire the lease.
-	yieldDelay = 1500 * time.Microsecond
 	// minReservation is the time of a call's first reservation: about the time of one turn. It
 	// doubles with each one that ends before the call's turn, up to maxReservation. So a call gets
 	// its turn behind holders that hold for longer. A holder that asks for a further key waits for
@@ -68,12 +64,22 @@ func (s *waitingCall) sleep() bool {
 // waits in the queue, for keys that other calls of the process have.
 func (s *waitingCall) retryTurn() bool {
 	s.actor.Store(inQueue)
-	if !s.calls.locker.Queue.Retry(s.turn) {
+	if !s.retry(s.lined) {
 		return false
 	}
 	s.contending = false
 	s.actor.Store(itself)
 	return true
+}
+
+// retry has the queue end the contention of the call, and reports whether the call runs. If not, it
+// waits for other calls of this process, and leaves the line in which it is: for the key lined.
+func (s *waitingCall) retry(lined string) (runs bool) {
+	runs = s.calls.locker.Queue.Retry(s.turn)
+	if !runs && lined != "" {
+		s.leaveLines(lined)
+	}
+	return runs
 }
 
 // Run implements keyqueue.Caller.
@@ -85,13 +91,13 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 	s.released.Store(false)
 	s.beginPolicy()
 	if h != nil {
-		s.granted, s.pending.Attempt = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
+		s.granted, s.pending = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
 	}
 	// If the last attempt found no quorum, the call's own goroutine sees to the outage first.
 	if s.granted == nil && !s.pending.IsPending() &&
 		s.calls.locker.EndReason(s.ctx) == nil && !s.reason.IsNoQuorum() {
-		if todo := s.decide(); todo.Kind != waiting.Wait {
-			s.startAttempt(todo)
+		if todo := s.decide(); todo.Kind != wait.Wait {
+			s.startAttempt()
 		}
 	}
 	s.actor.Store(itself)
@@ -102,13 +108,13 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 // process, the call asks at once. If they have gone from call to call for long, other processes
 // have their chance first.
 func (s *waitingCall) beginPolicy() {
-	now, queue := time.Now(), &s.calls.locker.Queue
-	switch p := queue.Passing(s.turn); {
-	case p.Since.IsZero():
-		s.policy.Begin(now)
-	case locker.MustYield(p, now):
-		queue.Yield(s.turn, now)
-		s.policy.Begin(now.Add(yieldDelay))
+	now, k := time.Now(), s.calls.locker
+	switch {
+	case k.MustYield(s.turn, func() []string { return s.keys }, now):
+		k.Queue.Yield(s.turn, now)
+		s.policy.Begin(true)
+	case k.Queue.Passing(s.turn).Since.IsZero():
+		s.policy.Begin(false)
 	default:
 		s.policy.Continue()
 	}
@@ -127,7 +133,7 @@ func (s *waitingCall) Released() {
 // TakeTurn implements locker.NextCall, for another goroutine. It returns false if the call does not
 // sleep, or waits in the queue for other keys now.
 func (s *waitingCall) TakeTurn() bool {
-	return s.actor.CompareAndSwap(asleep, inQueue) && s.calls.locker.Queue.Retry(s.turn)
+	return s.actor.CompareAndSwap(asleep, inQueue) && s.retry(s.lined)
 }
 
 // Reserving implements keyqueue.Caller. It bounds the time of the reservation. One that begins

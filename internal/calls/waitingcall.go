@@ -9,14 +9,15 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/waiting"
+	"github.com/lockpipe/lockpipe/internal/wait"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // waitingCall is one call that waits until its keys are granted. The queue of the process says when
 // it is its turn. Then it is handed the lease of the call before it, or it asks the nodes. If
-// another process holds one of the keys, it contends for that key, by its policy.
+// another process holds one of the keys, it stands in the line for that key, by its policy.
 type waitingCall struct {
 	calls *Calls
 	ctx   context.Context
@@ -33,21 +34,17 @@ type waitingCall struct {
 	behind     bool           // other calls of the process were before it
 	contending bool           // for a key that another process holds
 	granted    *locker.Lease  // that was handed to the call
-	pending    pendingAttempt // under way
-	policy     waiting.Policy
+	pending    locker.Attempt // under way
+	own        string         // the token of the last attempt
+	policy     wait.Policy
+	lined      string // the key for whose line the call has asked last; "": none
 	watch      *multiplex.Watch
-	watchedKey string            // the key of watch
+	watched    wait.Action       // the subscription of watch
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	failed     bool              // an attempt failed, not only for its fence
 	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
 	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
 	parking    parking           // during an outage
-}
-
-// pendingAttempt is an attempt of a waiting call that is under way.
-type pendingAttempt struct {
-	locker.Attempt
-	askedAll bool // all nodes were asked at once
 }
 
 // newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
@@ -57,12 +54,12 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Optio
 ) *waitingCall {
 	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
-	s.policy.MaxDelay, s.policy.Arbiter = o.MaxDelay, s.arbiter
+	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
 	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
 	return s
 }
 
-// arbiter is waiting.Policy.Arbiter. It chooses a node on the side where the call was refused.
+// arbiter is wait.Policy.Arbiter. It chooses a node on the side where the call was refused.
 func (s *waitingCall) arbiter(key string, skip int) int {
 	return s.calls.locker.Mux.Arbiter(key, s.side, skip)
 }
@@ -84,6 +81,18 @@ func (s *waitingCall) leave(l *locker.Lease) {
 	}
 	if l == nil {
 		s.calls.locker.Queue.Leave(s.turn, time.Now())
+		s.leaveLines(s.keys...)
+	}
+}
+
+// leaveLines has the process leave the lines for these keys, unless another call of it needs the
+// place.
+func (s *waitingCall) leaveLines(keys ...string) {
+	k := s.calls.locker
+	for _, key := range keys {
+		if k.Lines.Any() && !k.Queue.Others(s.turn, key) {
+			k.Lines.Leave(key)
+		}
 	}
 }
 
@@ -111,7 +120,7 @@ func (s *waitingCall) advance(ctx context.Context) (l *locker.Lease, delay time.
 		}
 		votes := s.pending.Wait(ctx)
 		a := s.pending
-		s.pending = pendingAttempt{}
+		s.pending = locker.Attempt{}
 		if l, f = s.attemptDone(ctx, &a, votes); l != nil || f != nil {
 			return l, 0, f
 		}
@@ -136,51 +145,80 @@ func (s *waitingCall) giveUp(ctx context.Context) *locker.Failure {
 // abort returns the failure of a call that ctx or Close ended with end, while other calls of the
 // process held its keys until then.
 func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
-	f, watched := s.reason, s.watched()
+	f, holder := s.reason, s.holder()
 	switch {
 	case f != nil:
 	case s.behind:
 		f = locker.HeldInProcess([]string{s.keys[0]}) // keys may be the caller's slice
-	case watched.TTL > 0:
-		f = locker.HeldOn(watched.Node, s.watchedKey)
+	case holder.Node != "":
+		f = locker.HeldOn(holder.Node, s.policy.BlockedKey())
 	default: // it made no attempt, and nobody is known to hold the keys
 		return &locker.Failure{End: end}
 	}
 	if f.IsHeld() {
-		f.RetryAfter = timeToFree(until, &watched)
-		f.Owner = s.owner(f.Votes.Keys, until, &watched)
+		f.RetryAfter = timeToFree(until, &holder)
+		f.Owner, f.Ahead = s.owner(f.Votes.Keys, until, &holder), s.place().Ahead
 	}
 	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
 
-// watched returns what the watch of the call knows.
-func (s *waitingCall) watched() multiplex.WatchState {
+// watchState returns what the watch of the call knows.
+func (s *waitingCall) watchState() multiplex.WatchState {
 	if s.watch == nil {
 		return multiplex.WatchState{}
 	}
 	return s.watch.State()
 }
 
+// holder returns what is known of the one who has the key that the call can't get. Node is "" if
+// nobody is known to have it, or to be before the call in its line.
+func (s *waitingCall) holder() (h multiplex.WatchState) {
+	key := s.policy.BlockedKey()
+	if w := s.watchState(); s.watched.Key == key && s.watched.Ticket == 0 && w.TTL > 0 {
+		return w
+	}
+	p := s.place()
+	switch left := time.Until(p.Until); {
+	case !p.Known, p.First() && p.Free:
+		return h
+	case p.Until.IsZero():
+		h.TTL = multiplex.Forever
+	default:
+		h.TTL = max(0, left)
+	}
+	if p.Free {
+		h.TTL = 0
+	}
+	h.Token, h.Node = p.Token, p.Node
+	return h
+}
+
+// place returns what is known of the place in the line for the key that the call can't get.
+func (s *waitingCall) place() line.Place {
+	p, _ := s.calls.locker.Lines.State(s.policy.BlockedKey(), s.policy.ArbiterNode())
+	return p
+}
+
 // timeToFree returns for how long the keys are still held, at most, if calls of the process hold
 // them until then; 0 if that is not known.
-func timeToFree(until time.Time, watched *multiplex.WatchState) time.Duration {
+func timeToFree(until time.Time, holder *multiplex.WatchState) time.Duration {
 	switch left := time.Until(until); {
 	case left > 0:
 		return left
-	case watched.TTL != multiplex.Forever:
-		return watched.TTL
+	case holder.TTL != multiplex.Forever:
+		return holder.TTL
 	}
 	return 0
 }
 
 // owner returns who has the keys that were found held, if calls of the process hold the keys of the
 // call until then; "" if that is not known.
-func (s *waitingCall) owner(held []string, until time.Time, watched *multiplex.WatchState) string {
+func (s *waitingCall) owner(held []string, until time.Time, holder *multiplex.WatchState) string {
 	switch {
 	case time.Until(until) > 0:
 		return s.calls.locker.Owner()
-	case slices.Contains(held, s.watchedKey):
-		return ids.OwnerOf(watched.Token)
+	case slices.Contains(held, s.policy.BlockedKey()):
+		return ids.OwnerOf(holder.Token)
 	}
 	return ""
 }
@@ -189,54 +227,63 @@ func (s *waitingCall) owner(held []string, until time.Time, watched *multiplex.W
 func (s *waitingCall) next() (delay time.Duration) {
 	for {
 		if s.released.Swap(false) {
-			s.policy.Begin(time.Time{})
+			s.policy.Begin(false)
 		}
 		todo := s.decide()
 		switch {
-		case todo.Kind == waiting.Wait, !todo.Retry && !s.mayAttempt():
+		case todo.Kind == wait.Wait, !todo.Retry && !s.mayAttempt():
 			if s.sleep() {
 				return cmp.Or(todo.Delay, noTimer)
 			}
 		case s.contending && !s.retryTurn():
 			return noTimer
 		default:
-			s.startAttempt(todo)
+			s.startAttempt()
 			return 0
 		}
 	}
 }
 
-// decide returns what the policy wants, and subscribes to the keys that it wants to watch.
-func (s *waitingCall) decide() waiting.Action {
-	todo := s.policy.Next(s.facts())
-	for ; todo.Kind == waiting.Subscribe; todo = s.policy.Next(s.facts()) {
-		s.subscribe(todo.Key, todo.Node)
+// decide returns what the policy wants, and asks about the line and subscribes as it wants.
+func (s *waitingCall) decide() wait.Action {
+	for {
+		switch todo := s.policy.Next(s.facts()); todo.Kind {
+		case wait.AskLine:
+			if s.lined != "" && s.lined != todo.Key {
+				s.leaveLines(s.lined)
+			}
+			s.lined = todo.Key
+			s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wake)
+		case wait.Subscribe:
+			s.subscribe(todo)
+		default:
+			return todo
+		}
 	}
-	return todo
 }
 
 // facts returns what is known now.
-func (s *waitingCall) facts() waiting.Facts {
-	now, watched := time.Now(), s.watched()
-	return waiting.Facts{
-		Now: now, Contention: s.calls.contended(s.keys, now),
-		Watch: waiting.Watch{
-			Known: watched.Known, TTL: watched.TTL, Notifies: watched.Notifies,
-			Active: watched.Active,
-		},
+func (s *waitingCall) facts() wait.Facts {
+	f := wait.Facts{Now: time.Now(), Own: s.own, Watch: s.watchState()}
+	if lines := s.calls.locker.Lines; lines.Any() {
+		f.Contended = lines.Contended(s.keys, f.Now)
+		f.Place, f.Asking = lines.State(s.policy.BlockedKey(), s.policy.ArbiterNode())
 	}
+	return f
 }
 
-// subscribe asks a node for the TTL of a key, and for a report of its next change.
-func (s *waitingCall) subscribe(key string, node int) {
-	if s.watch != nil && s.watchedKey != key {
+// subscribe asks a node for the TTL of a key, and for a report of its next change. The key is one
+// that another holds, or the turn of a ticket.
+func (s *waitingCall) subscribe(to wait.Action) {
+	if s.watch != nil && (s.watched.Key != to.Key || s.watched.Ticket != to.Ticket) {
 		s.watch.Close()
 		s.watch = nil
 	}
 	if s.watch == nil {
-		s.watch, s.watchedKey = s.calls.locker.Mux.Watch(key, s.wake), key
+		s.watch = s.calls.locker.Mux.Watch(to.Key, to.Ticket, s.wake)
 	}
-	s.watch.Subscribe(node)
+	s.watched = to
+	s.watch.Subscribe(to.Node)
 }
 
 // mayAttempt reports whether enough nodes can be reached for the next attempt.
@@ -245,35 +292,26 @@ func (s *waitingCall) mayAttempt() bool {
 }
 
 // startAttempt starts the attempt that the policy wants.
-func (s *waitingCall) startAttempt(todo waiting.Action) {
+func (s *waitingCall) startAttempt() {
 	k := s.calls.locker
 	shared := s.opts.Fencing && (s.failed || k.Queue.HasWaiters(s.keys[0]))
-	s.pending.askedAll = todo.Kind == waiting.AskAll
-	if s.pending.askedAll {
-		s.pending.Attempt = k.Acquire(s.keys, &s.opts, &s.fenceRetry, shared, len(s.keys))
-	} else { // if many want the keys, this keeps their votes from splitting
-		s.pending.Attempt = k.AcquireViaArbiter(s.keys, &s.opts, &s.fenceRetry, shared,
-			s.policy.BlockedKey(), todo.Node)
-	}
+	s.pending = k.Acquire(s.keys, &s.opts, &s.fenceRetry, shared, len(s.keys))
 	s.pending.HoldBy(s.turn)
+	s.own = s.pending.Token()
 }
 
 // attemptDone takes the outcome of an attempt. It returns the lease, or the failure that ends the
 // call, or neither if the call continues.
-func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
+func (s *waitingCall) attemptDone(ctx context.Context, a *locker.Attempt,
 	votes multiplex.Outcome,
 ) (*locker.Lease, *locker.Failure) {
 	k := s.calls.locker
 	if a.IsHandoff() {
-		return k.FinishHandoff(ctx, &a.Attempt, &s.opts, votes), nil
+		return k.FinishHandoff(ctx, a, &s.opts, votes), nil
 	}
-	l, f := k.Finish(ctx, &a.Attempt, &s.opts, votes)
+	l, f := k.Finish(ctx, a, &s.opts, votes)
 	if f == nil {
 		k.Queue.Hold(s.turn, l.Until())
-		now := time.Now()
-		if contended, ok := s.policy.Granted(now); ok {
-			s.calls.contention.Record(contended, now)
-		}
 		return l, nil
 	}
 	switch {
@@ -286,30 +324,30 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *pendingAttempt,
 	case s.opts.Fencing && s.retryFence(a):
 		s.reason = f // if ctx ends now, the keys were not held
 	default:
-		s.recordFailure(f, a.askedAll)
+		s.recordFailure(f)
 	}
 	return nil, nil
 }
 
 // retryFence takes a failed attempt, and reports whether to retry at once with a higher fence.
-func (s *waitingCall) retryFence(a *pendingAttempt) bool {
-	again := s.fenceRetry.Next(&a.Attempt)
+func (s *waitingCall) retryFence(a *locker.Attempt) bool {
+	again := s.fenceRetry.Next(a)
 	if again {
 		s.policy.Retry()
 	}
 	return again
 }
 
-// recordFailure records why an attempt failed. askedAll says that it asked all nodes at once.
-func (s *waitingCall) recordFailure(f *locker.Failure, askedAll bool) {
+// recordFailure records why an attempt failed.
+func (s *waitingCall) recordFailure(f *locker.Failure) {
 	if !f.IsNoQuorum() { // without a quorum the next call would hardly find one
 		s.parking.finish()
 	}
 	s.failed, s.reason = true, f
-	why := waiting.Failure{AskedAll: askedAll}
+	key := ""
 	if f.IsHeld() && len(f.Votes.Keys) > 0 {
-		why.Key, why.Refusals = f.Votes.Keys[0], len(f.Votes.Nodes)
-		s.side = s.calls.locker.Mux.Side(why.Key, f.Votes.Nodes, s.side)
+		key = f.Votes.Keys[0]
+		s.side = s.calls.locker.Mux.Side(key, f.Votes.Nodes, s.side)
 	}
-	s.policy.Failed(s.facts(), why, s.opts.RetryDelay())
+	s.policy.Failed(time.Now(), key, s.opts.RetryDelay())
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
@@ -54,11 +53,12 @@ func (e *TimeoutError) Error() string {
 	return text
 }
 
-// Ask asks each node about keys, given with their prefix, in one round trip for each 1,000 keys. It
+// Ask asks each node about keys, given with their prefix, and about the lines for them; nil: not
+// about lines. It makes one round trip for each 1,000 keys. It
 // waits for at most timeout, and no longer than until enough says that the nodes so far suffice;
 // nil: for all. It waits for a node that is being connected, and sends nothing to one that is down
 // or quarantined. The error is ctx's, if ctx ended before anything was asked.
-func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration,
+func (a *Asker) Ask(ctx context.Context, keys, lines []string, timeout time.Duration,
 	enough func(nodes []Node) bool,
 ) ([]Node, error) {
 	if ctx.Err() != nil {
@@ -77,7 +77,7 @@ func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration,
 		nodes[i].Err = errNotAwaited
 		// A write to a node that hangs may outlast ctx, until the connection is given up.
 		go func() {
-			answers, err := ask(ctx, l, keys)
+			answers, err := ask(ctx, l, keys, lines)
 			replies <- func() { nodes[i].Answers, nodes[i].Err = answers, err }
 		}()
 	}
@@ -107,16 +107,18 @@ func (a *Asker) Ask(ctx context.Context, keys []string, timeout time.Duration,
 var errNotAwaited = errors.New("not awaited")
 
 // ask asks one node.
-func ask(ctx context.Context, l *link.Link, keys []string) (all []Answer, err error) {
+func ask(ctx context.Context, l *link.Link, keys, lines []string) (all []Answer, err error) {
 	if err := l.AwaitConnected(ctx); err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(keys, maxKeys) {
+	for from := 0; from < len(keys); from += maxKeys {
+		to := min(from+maxKeys, len(keys))
 		conn := l.Verified()
 		if conn == nil {
 			return nil, link.ErrNotConnected
 		}
-		answers := NewQuery(part, false).Run(ctx, conn.Trips)
+		q := NewQuery(keys[from:to], lines[min(from, len(lines)):min(to, len(lines))], false)
+		answers := q.Run(ctx, conn.Trips)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)

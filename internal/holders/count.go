@@ -20,6 +20,8 @@ type Holding struct {
 	Token string
 	// Left is after what time they are fewer than a quorum.
 	Left time.Duration
+	// Waiting is how many places the longest of the lines for the key has.
+	Waiting int
 }
 
 // Count returns what nodes say of the key at index i. Nodes that have said nothing do not count.
@@ -31,10 +33,13 @@ func Count(nodes []Node, i, quorum int) (h Holding) {
 	}
 	seen := map[value]bool{}
 	for _, n := range nodes {
-		if n.Err != nil || n.Answers[i].Missing() {
+		if n.Err != nil {
 			continue
 		}
 		a := &n.Answers[i]
+		if h.Waiting = max(h.Waiting, a.Waiting); a.Missing() {
+			continue
+		}
 		own := value{a.Token, a.Node}
 		if seen[own] {
 			continue
@@ -46,7 +51,7 @@ func Count(nodes []Node, i, quorum int) (h Holding) {
 		}
 	}
 	if h.Held = h.Nodes >= quorum; !h.Held {
-		return Holding{Nodes: h.Nodes}
+		return Holding{Nodes: h.Nodes, Waiting: h.Waiting}
 	}
 	times := left[h.Token]
 	slices.Sort(times)

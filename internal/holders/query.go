@@ -28,6 +28,8 @@ type Answer struct {
 	// Node is the character of the node in the value, in the order of nodes of the holder; 0 for
 	// another client's value.
 	Node byte
+	// Waiting is how many places the key's line has, if that was asked for.
+	Waiting int
 	// Notifies says that the node will report the next change of the key.
 	Notifies bool
 	// Err is an error with which the server replied, as for a user who may not ask.
@@ -39,6 +41,7 @@ type Answer struct {
 type Query struct {
 	trip    trip.Trip
 	perKey  int // commands
+	begin   int // the first of the commands for each key
 	answers []Answer
 	ended   chan trip.End
 }
@@ -49,22 +52,29 @@ const (
 	commandCaching = iota // only to be notified
 	commandTTL
 	commandToken
+	commandLine // only to be told the length of the line
 	commands
 )
 
 // lastByte is the index of the last byte of a value that is read.
 var lastByte = strconv.Itoa(resp.MaxText - 1)
 
-// NewQuery returns a query about keys, given with their prefix. notify asks the node to report the
-// next change of each. A server that took CLIENT TRACKING in the handshake reports it. One without
-// it answers CLIENT CACHING with an error, and still says the rest.
-func NewQuery(keys []string, notify bool) *Query {
+// NewQuery returns a query about keys, given with their prefix, and about the lines for them; nil:
+// not about lines. notify asks the node to report the next change of each key. A server that took
+// CLIENT TRACKING in the handshake reports it. One without it answers CLIENT CACHING with an error,
+// and still says the rest.
+func NewQuery(keys, lines []string, notify bool) *Query {
 	q := &Query{
-		perKey: commands, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
+		begin: commandTTL, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
 	}
-	if !notify {
-		q.perKey = commands - commandTTL
+	end := commandLine
+	if len(lines) > 0 {
+		end = commands
 	}
+	if notify {
+		q.begin = commandCaching
+	}
+	q.perKey = end - q.begin
 	var text []byte
 	for i, key := range keys {
 		q.answers[i].TTL = NoTTL
@@ -73,6 +83,9 @@ func NewQuery(keys []string, notify bool) *Query {
 		}
 		text = resp.AppendCommand(text, "PTTL", key)
 		text = resp.AppendCommand(text, "GETRANGE", key, "0", lastByte)
+		if len(lines) > 0 {
+			text = resp.AppendCommand(text, "ZCARD", lines[i])
+		}
 	}
 	q.trip = trip.Trip{Parts: [][]byte{text}, Commands: q.perKey * len(keys), Receiver: q}
 	return q
@@ -98,9 +111,11 @@ func (q *Query) Run(ctx context.Context, conn *trip.Conn) []Answer {
 // OnReply takes one reply.
 func (q *Query) OnReply(i int, r resp.Reply) {
 	a := &q.answers[i/q.perKey]
-	switch command := i%q.perKey + commands - q.perKey; {
+	switch command := i%q.perKey + q.begin; {
 	case command == commandCaching:
 		a.Notifies = r.Kind == resp.KindStatus
+	case command == commandLine:
+		a.Waiting = int(r.Int) // 0 if the client may not ask for that
 	case r.Kind == resp.KindError:
 		// A key of another type is held, by nobody known.
 		if text := string(r.Text); !strings.HasPrefix(text, "WRONGTYPE ") {

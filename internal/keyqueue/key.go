@@ -3,7 +3,6 @@ package keyqueue
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // maxOvertaken is how many calls that arrived later are granted a key before a call, until that
@@ -37,13 +36,6 @@ type key struct {
 	// at most maxOvertaken, in order.
 	overtakers []uint64
 	passing    Passing
-}
-
-// Passing is how keys go from call to call of this process without a pause. The zero value says
-// that they do not.
-type Passing struct {
-	Since  time.Time // when the first call passed them on, or when one yielded last
-	Yields int       // how many calls yielded, and no other process took the keys
 }
 
 // entry is a call's entry in the queue of one key.

@@ -200,7 +200,7 @@ func (m *model) leave(g *guest, now time.Time) {
 	}
 	for _, k := range g.keys {
 		if c.holds && m.passed[k].Since.IsZero() {
-			m.passed[k] = Passing{Since: now}
+			m.passed[k] = Passing{now, uint64(m.arrivals)}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -249,7 +249,7 @@ func (m *model) successor(g *guest, now time.Time) *guest {
 	next.state, next.waitsFor = running, ""
 	for _, k := range g.keys {
 		if m.passed[k].Since.IsZero() {
-			m.passed[k] = Passing{Since: now}
+			m.passed[k] = Passing{now, uint64(m.arrivals)}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -264,6 +264,22 @@ func (m *model) passing(g *guest) (longest Passing) {
 		}
 	}
 	return longest
+}
+
+// served looks at all calls that wait, or run and hold nothing.
+func (m *model) served(g *guest) bool {
+	return !slices.ContainsFunc(m.calls, func(c *modelCall) bool {
+		return !c.holds && slices.ContainsFunc(g.keys, func(k string) bool {
+			return c.wants(k) && uint64(c.arrival) <= m.passed[k].Arrivals
+		})
+	})
+}
+
+func (m *model) others(g *guest, key string) bool {
+	return slices.ContainsFunc(m.calls, func(c *modelCall) bool {
+		return c.guest != g && (c.state == running && c.wants(key) || c.contends == key ||
+			c.state == waiting && c.waitsFor == key)
+	})
 }
 
 func (m *model) heldUntil(g *guest) (until time.Time) {

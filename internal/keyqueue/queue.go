@@ -205,9 +205,7 @@ func (q *Queue) Leave(c *Call, now time.Time) {
 	}
 	if c.granted {
 		for i := range c.entries {
-			if k := c.entries[i].key; k.passing.Since.IsZero() {
-				k.passing.Since = now
-			}
+			c.entries[i].key.begin(now, q.arrivals)
 		}
 	}
 	q.remove(c, &changes)
@@ -281,37 +279,11 @@ func (q *Queue) Successor(c *Call, now time.Time) Caller {
 	for i := range next.entries {
 		k := next.entries[i].key
 		k.owner = next
-		if k.passing.Since.IsZero() {
-			k.passing.Since = now
-		}
+		k.begin(now, q.arrivals)
 	}
 	next.state = running
 	*c = Call{Caller: c.Caller}
 	return next.Caller
-}
-
-// Passing returns how the keys of c, which has them, go from call to call of this process: of the
-// key that does so for the longest time.
-func (q *Queue) Passing(c *Call) (p Passing) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range c.entries {
-		k := c.entries[i].key.passing
-		if !k.Since.IsZero() && (p.Since.IsZero() || k.Since.Before(p.Since)) {
-			p = k
-		}
-	}
-	return p
-}
-
-// Yield says that c, which runs, gives other processes a chance to take its keys.
-func (q *Queue) Yield(c *Call, now time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for i := range c.entries {
-		p := &c.entries[i].key.passing
-		p.Since, p.Yields = now, p.Yields+1
-	}
 }
 
 // HeldUntil returns until when calls of this process hold keys of c at most. It is zero if no call

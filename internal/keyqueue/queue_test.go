@@ -356,7 +356,8 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 		require.Same(t, all[test.next], next)
 		require.Equal(t, "or", states(h, all[test.next]))
 		require.Zero(t, all[test.next].runs)
-		require.Equal(t, Passing{Since: at(5)}, q.Passing(&all[test.next].Call))
+		passing := Passing{at(5), uint64(2 + len(all))}
+		require.Equal(t, passing, q.Passing(&all[test.next].Call))
 		require.Equal(t, "h", states(other))
 	}
 }
@@ -366,18 +367,20 @@ func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	a, b := holder(t, &q, "k"), enter(t, &q, "k")
 	require.Zero(t, q.Passing(&a.Call))
 	q.Leave(&a.Call, at(1))
-	require.Equal(t, Passing{Since: at(1)}, q.Passing(&b.Call))
+	require.Equal(t, Passing{at(1), 2}, q.Passing(&b.Call))
+	require.False(t, q.Served(&b.Call))
 	q.Hold(&b.Call, at(9))
 	c := enter(t, &q, "k")
 	require.Equal(t, at(9), q.HeldUntil(&c.Call))
+	require.True(t, q.Served(&b.Call), "c came later")
 	q.Leave(&b.Call, at(2))
-	require.Equal(t, Passing{Since: at(1)}, q.Passing(&c.Call))
+	require.Equal(t, Passing{at(1), 2}, q.Passing(&c.Call))
 	q.Contend(&c.Call, "k")
 	require.True(t, q.Retry(&c.Call))
 	require.Zero(t, q.Passing(&c.Call))
 	q.Yield(&c.Call, at(3))
 	q.Yield(&c.Call, at(4))
-	require.Equal(t, Passing{Since: at(4), Yields: 2}, q.Passing(&c.Call))
+	require.Equal(t, Passing{at(4), 3}, q.Passing(&c.Call))
 }
 
 func TestQueue_ALimitRefusesCallsAndHoldersDoNotCount(t *testing.T) {

@@ -111,7 +111,7 @@ func (p *pair) step(g *guest) {
 	case c.holds && n < 8:
 		p.queue.Yield(&g.Call, now)
 		for _, k := range g.keys {
-			p.model.passed[k] = Passing{now, p.model.passed[k].Yields + 1}
+			p.model.passed[k] = Passing{now, uint64(p.model.arrivals)}
 		}
 	case c.holds && n < 14:
 		p.succeed(g, now)
@@ -169,10 +169,12 @@ func (p *pair) check() {
 		require.Equal(p.t, p.model.heldUntil(g), p.queue.HeldUntil(&g.Call), g.name)
 		if c.state == running {
 			require.Equal(p.t, p.model.passing(g), p.queue.Passing(&g.Call), g.name)
+			require.Equal(p.t, p.model.served(g), p.queue.Served(&g.Call), g.name)
 		}
 		for i, k := range g.keys {
 			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
+			require.Equal(p.t, p.model.others(g, k), p.queue.Others(&g.Call, k), g.name+k)
 			if !c.holds {
 				known := g.entries[i].key
 				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
@@ -203,6 +205,7 @@ func (p *pair) checkKeys() {
 		require.Equal(p.t, known, p.queue.Knows([]string{k}), k)
 		require.Equal(p.t, waiters, p.queue.HasWaiters(k), k)
 		require.Equal(p.t, contender, p.queue.Contender([]string{k}), k)
+		require.Equal(p.t, p.model.others(nil, k), p.queue.Others(nil, k), k)
 	}
 }
 

@@ -26,7 +26,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	a := k.Mux.Keep(l.claim, d)
 	if l.holder != nil {
 		// The next call of this process asks the nodes, and waits as for another process.
-		k.Queue.Leave(l.holder, time.Now())
+		k.leaveQueue(l)
 	}
 	votes := a.Wait(l.around(ctx), time.Time{})
 	err := k.extensionError(votes)
@@ -38,7 +38,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 }
 
 // maxAdoptions is how many attempts a call makes that meets others who want to adopt the same keys.
-const maxAdoptions = 6
+const maxAdoptions = 5
 
 // Adopt takes the keys that Keep has left, under a lease of its own. The failure is that of
 // TryAcquire, or has the end ErrExpired: too few nodes have the keys, and nobody else has them.
@@ -52,9 +52,9 @@ func (k *Locker) Adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 }
 
 // adopt asks all nodes at once. If others ask at the same time, none of them may get a quorum, and
-// each puts back what it took. Then each that took something asks the arbiter first, and gives up
-// where another has that. So one of them is left, unless too few nodes answer. What it took shows
-// that Keep was called, so from then on it also takes what Keep has missed.
+// each puts back what it took. Then each that took something tries again after a random delay, that
+// doubles each time, until another has all. What it took shows that Keep was called, so from then
+// on it also takes what Keep has missed.
 func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
 	if f := endedBefore(ctx); f != nil {
 		return nil, f
@@ -63,12 +63,7 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 	for {
 		a := k.newAttempt(o, h.Keys, retry.floor, o.fencesWanted(false), k.Suspended())
 		k.Mux.Adopt(a.lease.claim, &h, takes)
-		if rivals == 0 {
-			a.of = k.Mux.Acquire(a.lease.claim, o.TTL, len(h.Keys))
-		} else {
-			a.of = k.Mux.AcquireViaArbiter(a.lease.claim, o.TTL, h.Keys[0],
-				k.Mux.Arbiter(h.Keys[0], 0, rivals-1))
-		}
+		a.of = k.Mux.Acquire(a.lease.claim, o.TTL, len(h.Keys))
 		votes := a.Wait(ctx)
 		l, f := k.Finish(ctx, &a, o, votes)
 		if f == nil {
@@ -78,16 +73,16 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 		a.of.Adoption(&seen)
 		switch {
 		case retry.Next(&a):
-		case f.IsHeld() && seen.Missing && !seen.Rival && (seen.Taken || rivals == 0):
-			return nil, &Failure{End: lease.ErrExpired} // else the arbiter alone has lost them
-		case !f.IsHeld(), !seen.Taken && (seen.Rival || rivals == 0), rivals == maxAdoptions:
+		case f.IsHeld() && seen.Missing && !seen.Rival:
+			return nil, &Failure{End: lease.ErrExpired}
+		case !f.IsHeld(), !seen.Taken, rivals == maxAdoptions:
 			return nil, f
 		default:
 			takes, rivals = multiplex.TakesUnmarked, rivals+1
 		}
 		k.cleanUp(ctx, &a, len(h.Keys))
-		if rivals > 1 {
-			pause(ctx, o.RetryDelay())
+		if rivals > 0 {
+			pause(ctx, o.RetryDelay()<<(rivals-1))
 		}
 		if ctx.Err() != nil {
 			return nil, f

@@ -47,21 +47,14 @@ func (k *Locker) acquire(keys []string, o *Options, retry *FenceRetry, shared bo
 	return a
 }
 
-// AcquireViaArbiter is Acquire for a call that knows of others who want blockedKey: see
-// parts.Mux.AcquireViaArbiter.
-func (k *Locker) AcquireViaArbiter(keys []string, o *Options, retry *FenceRetry, shared bool,
-	blockedKey string, arbiter int,
-) Attempt {
-	a := k.newAttempt(o, keys, retry.floor, o.fencesWanted(shared), k.Suspended())
-	a.of = k.Mux.AcquireViaArbiter(a.lease.claim, o.TTL, blockedKey, arbiter)
-	return a
-}
-
 // HoldBy has a call of the queue own the keys of the lease, if the attempt succeeds.
 func (a *Attempt) HoldBy(turn *keyqueue.Call) { a.lease.holder = turn }
 
 // IsPending reports whether there is an attempt.
 func (a *Attempt) IsPending() bool { return a.of != nil }
+
+// Token returns the token of the attempt.
+func (a *Attempt) Token() string { return a.lease.claim.Token() }
 
 // Wait returns the outcome of the attempt.
 func (a *Attempt) Wait(ctx context.Context) multiplex.Outcome { return a.of.Wait(ctx, time.Time{}) }

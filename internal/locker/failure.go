@@ -25,9 +25,11 @@ type Failure struct {
 	// batch.ErrOverloaded. It is nil if the votes have it too.
 	End error
 
-	// For how long the keys that were found held still last, and who has them; zero: not known.
+	// For how long the keys that were found held still last, who has them, and how many processes
+	// are before this one in the line; zero: not known.
 	RetryAfter time.Duration
 	Owner      string
+	Ahead      int
 	Own        bool // the call's ctx comes from the lease that has such a key
 
 	// Of a call that gave up waiting: for how long it waited, for this key and so many others.

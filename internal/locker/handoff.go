@@ -16,11 +16,9 @@ const (
 	// A waiter accepts a lease without an extension if this many quarters of the validity that it
 	// asked for are left.
 	minRemainingQuarters = 3
-	// Keys go from call to call of this process for passTime. Then the process yields: see
-	// MustYield. If no other process took the keys, the time until the next such delay doubles, at
-	// most maxPassDoublings times.
-	passTime         = 50 * time.Millisecond
-	maxPassDoublings = 2
+	// Keys go from call to call of this process for passTime at most. Then the process yields: see
+	// MustYield.
+	passTime = 50 * time.Millisecond
 )
 
 // NextCall is a call of this process that waits for keys, as Locker.Queue knows it.
@@ -74,17 +72,24 @@ func (k *Locker) successor(l *Lease) NextCall {
 		return nil
 	}
 	now := time.Now()
-	if MustYield(k.Queue.Passing(l.holder), now) {
+	if k.MustYield(l.holder, l.Keys, now) {
 		return nil
 	}
 	next, _ := k.Queue.Successor(l.holder, now).(NextCall)
 	return next
 }
 
-// MustYield reports whether it is time to give other processes a chance to take keys that go from
-// call to call of this process.
-func MustYield(p keyqueue.Passing, now time.Time) bool {
-	return !p.Since.IsZero() && now.Sub(p.Since) >= passTime<<min(p.Yields, maxPassDoublings)
+// MustYield reports whether it is time to give other processes a chance to take the keys of a call
+// that go from call to call of this process. If others are known to want them, it is time when all
+// calls have had them that waited when the first call here passed them on.
+func (k *Locker) MustYield(turn *keyqueue.Call, keys func() []string, now time.Time) bool {
+	switch p := k.Queue.Passing(turn); {
+	case p.Since.IsZero():
+		return false
+	case now.Sub(p.Since) >= passTime:
+		return true
+	}
+	return k.Lines.Any() && k.Lines.Contended(keys(), now) != "" && k.Queue.Served(turn)
 }
 
 // handOff hands the lease to the next call, and reports whether it could. Then the old lease is
@@ -176,9 +181,34 @@ func (k *Locker) passOn(l *Lease, next NextCall) {
 	case next != nil:
 		next.Begin(nil)
 	case l.holder != nil:
-		k.Queue.Leave(l.holder, time.Now())
+		k.leaveQueue(l)
 	default:
 		k.notifyReleased(l)
+	}
+}
+
+// leaveQueue takes the call of a lease that is over out of the queue. If the process yields, or no
+// other of its calls wants a key, it leaves the line for that.
+func (k *Locker) leaveQueue(l *Lease) {
+	now := time.Now()
+	if !k.Lines.Any() {
+		k.Queue.Leave(l.holder, now)
+		return
+	}
+	keys, yields := l.Keys(), k.MustYield(l.holder, l.Keys, now)
+	leave := func() {
+		for _, key := range keys {
+			if yields || !k.Queue.Others(nil, key) {
+				k.Lines.Leave(key)
+			}
+		}
+	}
+	if yields { // before the next call gets its turn
+		leave()
+	}
+	k.Queue.Leave(l.holder, now)
+	if !yields {
+		leave()
 	}
 }
 

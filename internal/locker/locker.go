@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
@@ -41,6 +42,7 @@ type Config struct {
 // Locker takes leases on the nodes of one client. All methods are safe for concurrent use.
 type Locker struct {
 	Mux    *parts.Mux      // set once
+	Lines  *line.Places    // set once
 	Fences *ids.FenceClock // set before the first attempt
 	// Queue has the calls of this process that wait for keys, and the leases of calls that waited.
 	// Each of its callers is a NextCall.
@@ -75,6 +77,7 @@ func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.Lines = line.NewPlaces(k.Mux.AskLine)
 	return k, nil
 }
 
@@ -161,6 +164,7 @@ func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err 
 	for i, l := range leases {
 		attempts[i] = k.Mux.Release(l.claim, keys)
 	}
+	k.Lines.LeaveAll() // behind the releases
 	began := time.Now()
 	k.functions.leave()
 	select {

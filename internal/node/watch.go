@@ -36,7 +36,7 @@ func (n *Node) sendWatches(keys []string, replies []watch.Reply) {
 	if conn == nil {
 		return
 	}
-	answers := holders.NewQuery(keys, true).Run(context.Background(), conn.Trips)
+	answers := holders.NewQuery(keys, nil, true).Run(context.Background(), conn.Trips)
 	if now := time.Now(); n.Link.StillValid(conn) {
 		for i, a := range answers {
 			replies[i] = watchReply(now, a)

@@ -92,16 +92,6 @@ func (c *Claim) startExtending(start, later func(p *one)) *several {
 	return s
 }
 
-// has reports whether the part has the key, given without the prefix.
-func (p *one) has(key string) bool {
-	for i := range p.claim.Len() {
-		if p.claim.Key(i) == key {
-			return true
-		}
-	}
-	return false
-}
-
 // Sent returns the time from which the validity counts: that of the part that was started first.
 func (s *several) Sent() time.Time { return s.parts[0].attempt.Sent() }
 

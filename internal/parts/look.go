@@ -23,7 +23,7 @@ type Look struct {
 // Look asks the nodes which of these keys are free, as Peek does. It waits for no more nodes than
 // that takes. It is a hint: only an attempt says whether a key can be had.
 func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
-	asked, err := m.ask(ctx, keys, (*Answers).areClear)
+	asked, err := m.ask(ctx, keys, false, (*Answers).areClear)
 	if err != nil {
 		return l, err
 	}

@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -113,24 +115,6 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) Attempt {
 	return c.start(acquiring, func(p *one) { p.attempt = p.mux.Acquire(p.claim, ttl, batchKeys) })
 }
 
-// AcquireViaArbiter is Acquire for a caller that knows of others who want a key. The part of that
-// key asks the arbiter first, a node of Arbiter: see multiplex.Mux.AcquireViaArbiter. The other
-// parts are asked when this one is won, and not before: so contenders for one key meet there, and
-// do not take other keys from each other meanwhile.
-func (m *Mux) AcquireViaArbiter(c *Claim, ttl time.Duration, key string, arbiter int) Attempt {
-	if len(c.at.more) == 0 {
-		return c.at.mux.AcquireViaArbiter(&c.first, ttl, arbiter)
-	}
-	s := &several{claim: c, kind: acquiring, parts: c.parts()}
-	group, arbiter := m.groupOfNode(key, arbiter)
-	judge := slices.IndexFunc(s.parts, func(p one) bool { return p.group == group && p.has(key) })
-	s.parts[0], s.parts[judge] = s.parts[judge], s.parts[0]
-	first := &s.parts[0]
-	first.attempt = first.mux.AcquireViaArbiter(first.claim, ttl, arbiter)
-	s.startLater = func(p *one) { p.attempt = p.mux.Acquire(p.claim, ttl, c.Len()) }
-	return s
-}
-
 // Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
 // is won when each part is, and held when any part is.
 func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
@@ -197,14 +181,24 @@ func (e *Extensions) Send() {
 	}
 }
 
-// Watch returns a watch of one key, given without the prefix: see multiplex.Mux.Watch. Its nodes
-// are those of the key's first group, and behind them those of the second, if it has two.
-func (m *Mux) Watch(key string, wake func()) *multiplex.Watch {
-	at := m.layout.Places(key)
-	if len(at) > 1 {
-		return m.muxes[at[0].Mux].WatchBoth(m.muxes[at[1].Mux], m.prefix+key, wake)
+// Watch returns a watch of one key, given without the prefix: see multiplex.Mux.Watch. If ticket is
+// not 0, it is a watch of the turn of this ticket in the line for the key. Its nodes are those of
+// the key's first group, and behind them those of the second, if it has two.
+func (m *Mux) Watch(key string, ticket int64, wake func()) *multiplex.Watch {
+	at, name := m.layout.Places(key), m.prefix+key
+	if ticket != 0 {
+		name = m.prefix + ids.TurnOf(key, ticket)
 	}
-	return m.muxes[at[0].Mux].Watch(m.prefix+key, wake)
+	if len(at) > 1 {
+		return m.muxes[at[0].Mux].WatchBoth(m.muxes[at[1].Mux], name, wake)
+	}
+	return m.muxes[at[0].Mux].Watch(name, wake)
+}
+
+// AskLine asks a node about the line for a key. The number is that of a node of Watch.
+func (m *Mux) AskLine(node int, a line.Ask) {
+	group, number := m.groupOfNode(a.Key, node)
+	m.muxes[group].AskLine(number, a)
 }
 
 // side is one of the sets of nodes in which a key needs a quorum: of one group, or of two.
@@ -244,8 +238,8 @@ func (m *Mux) Side(key string, refused []string, last int) int {
 	return on
 }
 
-// Arbiter chooses the node that contenders for a key, given without the prefix, ask first on one of
-// its sides, or on its last one: see multiplex.Mux.Arbiter. The number is that of a node of Watch.
+// Arbiter chooses the node that has the line for a key, given without the prefix, on one of its
+// sides, or on its last one: see multiplex.Mux.Arbiter. The number is that of a node of Watch.
 func (m *Mux) Arbiter(key string, on, skip int) int {
 	sides := m.sides(key)
 	at := sides[min(on, len(sides)-1)]

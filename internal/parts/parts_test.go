@@ -10,8 +10,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/internal/servertest"
-	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
@@ -24,101 +22,6 @@ type owner func(group int)
 func (o owner) QuorumReachable(group int) { o(group) }
 func (owner) NodeAdmitted(int)            {}
 func (owner) AllExtended(int) bool        { return true }
-
-// muxOf returns a Mux of these groups of one node each.
-func muxOf(t *testing.T, urls []string, next ...layout.Group) *parts.Mux {
-	t.Helper()
-	cfg := parts.Config{Next: next}
-	for i, url := range urls {
-		cfg.Groups = append(cfg.Groups, layout.Group{Name: fmt.Sprint(i), Nodes: []string{url}})
-	}
-	nodes, err := parts.Read(cfg)
-	require.NoError(t, err)
-	ready := make(chan struct{}, 1000)
-	m, err := parts.New(nodes, multiplex.Config{
-		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
-		Logger: slog.New(slog.DiscardHandler),
-	}, owner(func(int) { ready <- struct{}{} }))
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		_ = m.Close(ctx)
-	})
-	for {
-		if m.SpareNodes() >= 0 {
-			return m
-		}
-		<-ready
-	}
-}
-
-// oneOfEach returns a key of each group, in the order of the groups.
-func oneOfEach(m *parts.Mux, n int) []string {
-	keys := make([]string, n)
-	for found, i := 0, 0; found < n; i++ {
-		key := fmt.Sprint("k", i)
-		var group int
-		_, _ = fmt.Sscan(m.GroupOf(key), &group)
-		if keys[group] == "" {
-			keys[group] = key
-			found++
-		}
-	}
-	return keys
-}
-
-// has reports whether a node has the key.
-func has(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) bool {
-	t.Helper()
-	reply, err := nodes.Do(i, "EXISTS", key)
-	require.NoError(t, err)
-	return reply.(int64) == 1
-}
-
-// granted waits until a node has the key.
-func granted(t *testing.T, nodes *lockpipetest.Nodes, i int, key string) {
-	t.Helper()
-	require.Eventually(t, func() bool { return has(t, nodes, i, key) }, 20*time.Second,
-		time.Millisecond)
-}
-
-// The goal: an attempt via an arbiter asks the other groups only when that of the arbiter is won.
-// If the caller gives up in between, nothing is left.
-func TestArbiter_TheOtherGroupsAreAskedBehindIt(t *testing.T) {
-	t.Parallel()
-	nodes := servertest.Start(t, 3)
-	m := muxOf(t, nodes.URLs())
-	keys := oneOfEach(m, 3)
-	for judge := range keys {
-		var c parts.Claim
-		c.Init(m, keys, fmt.Sprint("token", judge), "")
-		a := m.AcquireViaArbiter(&c, ttl, keys[judge], 0)
-		granted(t, nodes, judge, keys[judge])
-		for i := range keys {
-			require.True(t, i == judge || !has(t, nodes, i, keys[i]), "asked before it")
-		}
-		require.Equal(t, multiplex.Won, a.Wait(t.Context(), time.Time{}).Result)
-		for i := range keys {
-			require.True(t, has(t, nodes, i, keys[i]))
-		}
-		require.Equal(t, multiplex.Won, m.Release(&c, 3).Wait(t.Context(), time.Time{}).Result)
-
-		var given parts.Claim
-		given.Init(m, keys, fmt.Sprint("given", judge), "")
-		a = m.AcquireViaArbiter(&given, ttl, keys[judge], 0)
-		ctx, cancel := context.WithCancel(t.Context())
-		granted(t, nodes, judge, keys[judge])
-		cancel()
-		o := a.Wait(ctx, time.Time{})
-		require.Equal(t, multiplex.NoQuorum, o.Result)
-		require.Equal(t, context.Canceled, o.Ended)
-		require.Equal(t, multiplex.Won, m.Release(&given, 3).Wait(t.Context(), time.Time{}).Result)
-		for i := range keys {
-			require.False(t, has(t, nodes, i, keys[i]))
-		}
-	}
-}
 
 // The goal: a claim of one group takes no more memory than its keys need, whatever the number of
 // groups.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -21,14 +22,16 @@ type Answers struct {
 // Peek asks the nodes who has these keys, given without the prefix, each those of its groups: see
 // multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers, or in two.
 func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
-	return m.ask(ctx, keys, func(*Answers) bool { return false })
+	return m.ask(ctx, keys, true, func(*Answers) bool { return false })
 }
 
-// ask is Peek, but it waits for no further node of a group when its answers are enough.
-func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool) (
+// ask is Peek, but it waits for no further node of a group when its answers are enough. lines: it
+// asks for the length of the lines too.
+func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*Answers) bool) (
 	asked []Answers, err error,
 ) {
-	all, names := make([]Answers, len(m.muxes)), make([][]string, len(m.muxes))
+	all := make([]Answers, len(m.muxes))
+	names, lineNames := make([][]string, len(m.muxes)), make([][]string, len(m.muxes))
 	for _, key := range keys {
 		for _, place := range m.layout.Places(key) {
 			group := place.Mux
@@ -37,6 +40,9 @@ func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool
 			}
 			all[group].at[key] = len(names[group])
 			names[group] = append(names[group], m.prefix+key)
+			if lines {
+				lineNames[group] = append(lineNames[group], m.prefix+ids.LineKey+key)
+			}
 		}
 	}
 	err = m.each(func(i int, mux *multiplex.Mux) (err error) {
@@ -45,7 +51,7 @@ func (m *Mux) ask(ctx context.Context, keys []string, enough func(*Answers) bool
 				all[i].nodes = nodes
 				return enough(&all[i])
 			}
-			all[i].nodes, err = mux.Peek(ctx, names[i], suffice)
+			all[i].nodes, err = mux.Peek(ctx, names[i], lineNames[i], suffice)
 		}
 		return err
 	})
@@ -87,7 +93,8 @@ func Count(asked []Answers, key string) (sum holders.Holding) {
 			continue
 		}
 		i := a.at[key]
-		sum.Nodes = max(sum.Nodes, holders.Count(a.nodes, i, len(a.nodes)).Nodes)
+		all := holders.Count(a.nodes, i, len(a.nodes))
+		sum.Nodes, sum.Waiting = max(sum.Nodes, all.Nodes), max(sum.Waiting, all.Waiting)
 		for _, nodes := range subsets(a.setsOf(key), a.nodes) {
 			h := holders.Count(nodes, i, quorum.Need(len(nodes)))
 			switch {

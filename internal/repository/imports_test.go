@@ -64,8 +64,8 @@ var allowedImports = map[string][]string{
 	"multiplex": {
 		trusted,
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/holders", "internal/ids", "internal/inspection", "internal/link",
-		"internal/node", "internal/quorum", "internal/stats", "internal/watch",
+		"internal/holders", "internal/ids", "internal/inspection", "internal/line",
+		"internal/link", "internal/node", "internal/quorum", "internal/stats", "internal/watch",
 	},
 	"batch":        {trusted},
 	"fence":        {},
@@ -80,7 +80,7 @@ var allowedImports = map[string][]string{
 	"internal/callbacks": {},
 	"internal/calls": {
 		"multiplex", "internal/callbacks", "internal/ids", "internal/keyqueue", "internal/locker",
-		"internal/outage", "internal/parts", "internal/stats", "internal/waiting",
+		"internal/line", "internal/outage", "internal/parts", "internal/stats", "internal/wait",
 	},
 	"internal/endpoint": {"internal/resp"},
 	"internal/fleet":    {trusted, "script", "internal/guard", "internal/layout", "internal/resp"},
@@ -98,10 +98,9 @@ var allowedImports = map[string][]string{
 	"internal/memorynode": {"script", "internal/resp"},
 	"internal/locker": {
 		trusted,
-		"multiplex", "lease", "batch", "internal/ids", "internal/keyqueue", "internal/outage",
-		"internal/parts", "internal/stats",
+		"multiplex", "lease", "batch", "internal/ids", "internal/keyqueue", "internal/line",
+		"internal/outage", "internal/parts", "internal/stats",
 	},
-	// The line, beside what it is to replace.
 	"internal/line": {
 		"batch", "script", "internal/ids", "internal/link", "internal/resp", "internal/stats",
 		"internal/trip",
@@ -117,7 +116,7 @@ var allowedImports = map[string][]string{
 	"internal/parts": {
 		trusted,
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
-		"internal/inspection", "internal/layout", "internal/quorum",
+		"internal/inspection", "internal/layout", "internal/line", "internal/quorum",
 	},
 	"internal/preflight": {
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/guard",
@@ -133,7 +132,6 @@ var allowedImports = map[string][]string{
 	"internal/suspension":    {trusted},
 	"internal/trip":          {trusted, "internal/resp"},
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
-	"internal/waiting":       {},
 	"internal/watch":         {"batch"},
 	"internal/ids":           {trusted, "script"},
 	"internal/stats":         {},
@@ -146,7 +144,6 @@ var standardLibraryOnly = []string{
 	"batch", "bench/calls", "bench/chunks", "bench/figures", "bench/process", "bench/shares",
 	"fence", "lease", "script", "internal/stats", "internal/keyqueue",
 	"internal/outage", "internal/prefix", "internal/resp",
-	"internal/waiting",
 }
 
 // meaninglessNames say nothing about what is in a package.
