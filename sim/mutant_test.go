@@ -106,21 +106,6 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "rounds", rule: "6: what only some nodes are asked for comes behind later rounds",
-		finds: "behind its extension",
-		edit: edit{
-			"internal/node/flush.go", "\t\t\tf.addDirected(at, at+r.ops, now, false)\n",
-			"\t\t\tif !simrand.Mutant(\"rounds\") {\n" +
-				"\t\t\t\tf.addDirected(at, at+r.ops, now, false)\n\t\t\t}\n",
-		},
-		also: edit{
-			"internal/node/flush.go", "\t\treturn\n\t}\n\tfor at := range f.Ops {\n",
-			"\t\tif simrand.Mutant(\"rounds\") {\n" +
-				"\t\t\tf.addDirected(0, len(f.Ops), now, false)\n\t\t}\n" +
-				"\t\treturn\n\t}\n\tfor at := range f.Ops {\n",
-		},
-	},
-	{
 		name: "resent", rule: "6: an acquire is sent once more behind an extension",
 		of: "multiplex", test: "TestFlush_SendsNoAcquireAgainBehindAnExtension",
 		edit: edit{

@@ -177,9 +177,8 @@ func (f *Flush) build(conn *link.Conn) {
 	if f.canShare(now) {
 		at := 0
 		for _, r := range f.rounds {
-			f.addDirected(at, at+r.ops, now, true)
+			f.addDirected(at, at+r.ops, now)
 			f.sending = append(f.sending, part{r.Shared[f.set], at})
-			f.addDirected(at, at+r.ops, now, false)
 			at += r.ops
 		}
 		return
@@ -193,16 +192,15 @@ func (f *Flush) build(conn *link.Conn) {
 	f.sending = append(f.sending, part{&f.own, 0})
 }
 
-// addDirected adds the directed operations of a round, from this index to before that one: the
-// releases, or all others. Releases go out before the shared commands of the round, which may want
-// the keys. All of them stay behind the rounds before, which may have the acquires of their claims,
-// and before the rounds behind, which may have their extensions and releases.
-func (f *Flush) addDirected(from, to int, now time.Time, releases bool) {
+// addDirected adds the directed operations of a round, from this index to before that one. They go
+// out before the shared commands of the round, which may want the keys that they release. They stay
+// behind the rounds before, which may have the acquires of their claims. What acquires and extends
+// a key is always directed, or never: that depends on the key's quorum system.
+func (f *Flush) addDirected(from, to int, now time.Time) {
 	var e *Encoding
 	for at := from; at < to; at++ {
 		o := f.Ops[at].Op()
-		if (o.Kind == Release) != releases || !f.assumeGranted(at) || !o.Directed ||
-			!f.isOfUse(at, now) {
+		if !f.assumeGranted(at) || !o.Directed || !f.isOfUse(at, now) {
 			continue
 		}
 		if e == nil {

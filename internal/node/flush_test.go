@@ -74,9 +74,9 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 	})
 }
 
-// The goal: what a node alone is sent keeps the order of the rounds. Of each round the releases
-// come before what all nodes are sent, which may want their keys, and everything else behind it.
-// The extension or the release of a claim is in a later round than its acquire.
+// The goal: what a node alone is sent keeps the order of the rounds. In each round it comes before
+// what all nodes are sent, which may want the keys that it releases. The extension or the release
+// of a claim is in a later round than its acquire.
 func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	n := newNode()
 	operations := []*fake{
@@ -110,7 +110,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 			}
 		}
 	}
-	require.Equal(t, []string{"SET a", "SET x", "release[a]", "SET b", "extend[x]"}, sent)
+	require.Equal(t, []string{"SET x", "SET a", "release[a]", "SET b", "extend[x]"}, sent)
 	rounds, own := f.parts()
 	require.Equal(t, []int{3, 2}, []int{rounds, own})
 	f.node.order.Lock()
