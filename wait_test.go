@@ -259,6 +259,27 @@ func TestWait_AnAbortedCallReportsHowLongTheKeysAreHeld(t *testing.T) {
 	})
 }
 
+// The goal: a client that is closed leaves the lines in which it stands, so that nobody waits for
+// it.
+func TestWait_CloseLeavesTheLine(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		v.hold(t, c, "k")
+		waiter := v.client(t)
+		ended := queue(t, waiter, "k")
+		waiting := func() int {
+			all, err := c.Peek(t.Context(), []string{"k"})
+			require.NoError(t, err)
+			return all[0].Waiting
+		}
+		require.Equal(t, 1, waiting())
+		require.NoError(t, waiter.Close(t.Context()))
+		require.ErrorIs(t, (<-ended).err, lockpipe.ErrClosed)
+		synctest.Wait()
+		require.Zero(t, waiting())
+	})
+}
+
 // The goal: a call that waited for a held key says so, even if ctx ended during an attempt that no
 // node answered.
 func TestWait_TheErrorHasTheLastDecidedReason(t *testing.T) {

@@ -310,13 +310,15 @@ func (m *Mux) Close(ctx context.Context) error {
 // closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
-	ended, end := context.WithCancel(context.Background())
-	end()
-	for i, n := range m.nodes {
-		n.Watches.Close() // their flush under way ends with the client, as those of lines
-		m.lines[i].Close(ended)
+	for _, n := range m.nodes {
+		n.Watches.Close() // their flush under way ends with the client
 	}
 	_ = m.log.Close(ctx)
+	soon, cancel := context.WithTimeout(ctx, m.cfg.NodeTimeout)
+	defer cancel()
+	for _, l := range m.lines {
+		l.Close(soon) // others wait behind this client
+	}
 	m.stop()
 	m.connectors.Wait()
 	var nodes sync.WaitGroup

@@ -48,7 +48,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	var status NodeStatus
 	require.Eventually(t, func() bool {
 		status = m.Nodes()[0]
-		return status.State != NodeConnecting
+		return status.State != NodeConnecting && status.State != NodeQuarantined // its first use
 	}, patient, often)
 	if status.State != NodeUp {
 		return []string{status.Err.Error()}

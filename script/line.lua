@@ -2,8 +2,8 @@
 -- the key. A score is a client's ticket. A member is when its place ends, in milliseconds of the
 -- server's clock, and the client's name behind a colon.
 -- ARGV: the client's name; its ticket, or 0; for how many milliseconds its place is to last; how many
--- places the line has at most; and for how many milliseconds the place of the first client lasts at
--- most, if it is another and the key is free: it takes its turn before that, or asks again.
+-- places the line has at most; and the grace, in milliseconds. If the key is free, and the first
+-- client is another, its place ends after the grace. Before that it takes its turn or asks again.
 -- The client keeps its place, or gets one at the end. Places that have ended are dropped where the
 -- line begins, and before the client.
 -- Reply: a list of the client's ticket, 0 if the line is full; the ticket before it, 0 if it is the

@@ -44,7 +44,7 @@ var (
 	// Layouts leaves which layout a client uses, and returns the others in use. It takes no sets.
 	Layouts = load("layouts", "7712f1eaa43836fa1703e77a5483ef83df6a9555")
 	// Line gets or renews the place of a client in the line for a key. It takes no sets.
-	Line = load("line", "d507562c2f532cfd5fc5bdca4ffca008e054fdf1")
+	Line = load("line", "aea2c83b3c2f31db325fc1609d689aab6510a49e")
 	// Leave ends such a place, and tells the next client. It takes no sets.
 	Leave = load("leave", "85d5a1af16df5ef3c217f2ced789d66788e52eb5")
 )

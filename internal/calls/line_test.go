@@ -257,6 +257,30 @@ func TestLine_ACallThatWaitsInItsProcessLeaves(t *testing.T) {
 	require.Equal(t, "set", l.next())
 }
 
+// The goal: a set that waits for one of its keys keeps no place for another, also if a call before
+// it got that place.
+func TestLine_ASetLeavesTheLinesForItsOtherKeys(t *testing.T) {
+	t.Parallel()
+	l, _, held := newLineTest(t)
+	c := connectedTo(t, l.nodes)
+	l.wants(t.Context(), c, "one", "x")
+	l.awaitLength(1)
+	for i := range 3 {
+		l.do(i, "SET", "y", "another's")
+	}
+	l.wants(t.Context(), c, "set", "x", "y")
+	require.NoError(t, held.Release(t.Context()))
+	require.Equal(t, "one", l.next())
+	require.Eventually(t, func() bool {
+		p, _ := c.locker.Lines.State("x", l.arbiter)
+		return c.locker.Queue.Uses("y") && !c.locker.Queue.Uses("x") && p.Ticket == 0
+	}, 20*time.Second, time.Millisecond)
+	for i := range 3 {
+		l.do(i, "DEL", "y")
+	}
+	require.Equal(t, "set", l.next())
+}
+
 // The goal: a key that is free on the arbiter and held elsewhere is no reason to try again and
 // again.
 func TestLine_AKeyThatIsFreeOnTheArbiterAlone(t *testing.T) {

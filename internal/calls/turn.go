@@ -55,6 +55,7 @@ func (s *waitingCall) sleep() bool {
 		}
 		s.contending = true
 		s.calls.locker.Queue.Contend(s.turn, key)
+		s.leaveLines(s.keys...) // for its other keys
 	}
 	s.actor.Store(asleep)
 	return !s.released.Load() || !s.actor.CompareAndSwap(asleep, itself)

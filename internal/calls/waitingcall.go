@@ -85,12 +85,11 @@ func (s *waitingCall) leave(l *locker.Lease) {
 	}
 }
 
-// leaveLines has the process leave the lines for these keys, unless another call of it needs the
-// place.
+// leaveLines has the process leave the lines for these keys, but for those that a call of it uses.
 func (s *waitingCall) leaveLines(keys ...string) {
 	k := s.calls.locker
 	for _, key := range keys {
-		if k.Lines.Any() && !k.Queue.Others(s.turn, key) {
+		if k.Lines.Any() && !k.Queue.Uses(key) {
 			k.Lines.Leave(key)
 		}
 	}
@@ -249,9 +248,6 @@ func (s *waitingCall) decide() wait.Action {
 	for {
 		switch todo := s.policy.Next(s.facts()); todo.Kind {
 		case wait.AskLine:
-			if s.lined != "" && s.lined != todo.Key {
-				s.leaveLines(s.lined)
-			}
 			s.lined = todo.Key
 			s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wake)
 		case wait.Subscribe:

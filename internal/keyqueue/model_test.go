@@ -275,10 +275,9 @@ func (m *model) served(g *guest) bool {
 	})
 }
 
-func (m *model) others(g *guest, key string) bool {
+func (m *model) uses(key string) bool {
 	return slices.ContainsFunc(m.calls, func(c *modelCall) bool {
-		return c.guest != g && (c.state == running && c.wants(key) || c.contends == key ||
-			c.state == waiting && c.waitsFor == key)
+		return c.state == running && c.wants(key) || c.contends == key
 	})
 }
 

@@ -53,13 +53,11 @@ func (q *Queue) Yield(c *Call, now time.Time) {
 	}
 }
 
-// Others reports whether a call other than c has this key, contends for it, or waits for it before
-// all else. c may be nil.
-func (q *Queue) Others(c *Call, name string) (are bool) {
-	other := func(o *Call) bool { return o != nil && o != c }
+// Uses reports whether a call has this key or contends for it.
+func (q *Queue) Uses(name string) (uses bool) {
 	q.look([]string{name}, func(k *key) bool {
-		are = other(k.owner) || other(k.contender) || slices.ContainsFunc(k.parked, other)
+		uses = k.owner != nil || k.contender != nil
 		return false
 	})
-	return are
+	return uses
 }

@@ -174,7 +174,6 @@ func (p *pair) check() {
 		for i, k := range g.keys {
 			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
 			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
-			require.Equal(p.t, p.model.others(g, k), p.queue.Others(&g.Call, k), g.name+k)
 			if !c.holds {
 				known := g.entries[i].key
 				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
@@ -205,7 +204,7 @@ func (p *pair) checkKeys() {
 		require.Equal(p.t, known, p.queue.Knows([]string{k}), k)
 		require.Equal(p.t, waiters, p.queue.HasWaiters(k), k)
 		require.Equal(p.t, contender, p.queue.Contender([]string{k}), k)
-		require.Equal(p.t, p.model.others(nil, k), p.queue.Others(nil, k), k)
+		require.Equal(p.t, p.model.uses(k), p.queue.Uses(k), k)
 	}
 }
 

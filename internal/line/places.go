@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// contentionTTL is how long the process remembers that others want a key.
-	contentionTTL = time.Second
+	// contentionTTL is how long the process remembers that others want a key. While it waits, it
+	// learns that again at least each second.
+	contentionTTL = 2 * time.Second
 	// maxLines is for how many keys it does, beside those that calls wait for.
 	maxLines = 1 << 12
 )
@@ -114,10 +115,15 @@ func (l *Places) Leave(key string) {
 	if in := l.byKey[key]; in != nil {
 		l.leave(key, in)
 		if in.contended.IsZero() {
-			delete(l.byKey, key)
-			l.any.Store(int64(len(l.byKey)))
+			l.forget(key)
 		}
 	}
+}
+
+// forget forgets a key. mu is held.
+func (l *Places) forget(key string) {
+	delete(l.byKey, key)
+	l.any.Store(int64(len(l.byKey)))
 }
 
 // LeaveAll ends all places.
@@ -152,8 +158,13 @@ func (l *Places) Contended(keys []string, now time.Time) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range keys {
-		if in := l.byKey[key]; in != nil && now.Sub(in.contended) < contentionTTL {
+		in := l.byKey[key]
+		switch {
+		case in == nil:
+		case now.Sub(in.contended) < contentionTTL:
 			return key
+		case in.left && !in.asking:
+			l.forget(key)
 		}
 	}
 	return ""

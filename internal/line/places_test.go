@@ -87,7 +87,7 @@ func TestPlaces_ALateAnswerLeavesNoPlace(t *testing.T) {
 	require.Equal(t, []string{"leaves 2/k 3"}, n.took())
 }
 
-// The goal: the process knows for a second that others want a key, and not longer. It knows that
+// The goal: the process knows for a while that others want a key, and not longer. It knows that
 // nobody does if it finds the key free and the line empty.
 func TestPlaces_Contended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -82,17 +82,20 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 		}
 		k.cleanUp(ctx, &a, len(h.Keys))
 		if rivals > 0 {
-			pause(ctx, o.RetryDelay()<<(rivals-1))
+			k.pause(ctx, o.RetryDelay()<<(rivals-1))
 		}
-		if ctx.Err() != nil {
+		if k.EndReason(ctx) != nil {
 			return nil, f
 		}
 	}
 }
 
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
+// pause waits for d, or until ctx ends or the close begins.
+func (k *Locker) pause(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-k.closing:
+	}
 }

@@ -188,7 +188,7 @@ func (k *Locker) passOn(l *Lease, next NextCall) {
 }
 
 // leaveQueue takes the call of a lease that is over out of the queue. If the process yields, or no
-// other of its calls wants a key, it leaves the line for that.
+// call of it uses a key then, it leaves the line for that.
 func (k *Locker) leaveQueue(l *Lease) {
 	now := time.Now()
 	if !k.Lines.Any() {
@@ -198,7 +198,7 @@ func (k *Locker) leaveQueue(l *Lease) {
 	keys, yields := l.Keys(), k.MustYield(l.holder, l.Keys, now)
 	leave := func() {
 		for _, key := range keys {
-			if yields || !k.Queue.Others(nil, key) {
+			if yields || !k.Queue.Uses(key) {
 				k.Lines.Leave(key)
 			}
 		}

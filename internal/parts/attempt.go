@@ -147,9 +147,7 @@ func (s *several) result() multiplex.Outcome {
 	// repeated, it is waited for again.
 	if s.kind == acquiring {
 		for _, p := range s.parts {
-			if p.attempt != nil {
-				p.mux.Release(p.claim, s.claim.Len())
-			}
+			p.mux.Release(p.claim, s.claim.Len())
 		}
 	}
 	return o

@@ -301,7 +301,7 @@ func (p *Policy) Failed(now time.Time, key string, delay time.Duration) {
 // setDelay sets when the call looks again. A call that goes by a line makes fewer attempts.
 func (p *Policy) setDelay(now time.Time, delay time.Duration) {
 	p.delay, p.retryAt = delay, now.Add(delay)
-	p.patience = max(delay, min(delay, maxPushDelay/PushDelayFactor)*PushDelayFactor)
+	p.patience = max(delay, minRenewal, min(delay, maxPushDelay/PushDelayFactor)*PushDelayFactor)
 	p.askAllAt = now.Add(p.patience)
 }
 
