@@ -19,9 +19,8 @@ type options struct {
 	// render is what to draw, and out where to, instead of measuring.
 	render, out string
 
-	callers int // of scenario hot
-	hot     hotLoad
-	held    heldLoad
+	hot  hotFlags
+	held heldLoad
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -38,12 +37,21 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	fs.DurationVar(&o.set.window, "d", 2*time.Second, "how long each round measures")
 	fs.DurationVar(&o.set.warmup, "warmup", 300*time.Millisecond,
 		"how long each round runs before it measures")
-	fs.IntVar(&o.callers, "callers", defaultHotCallers, "how many callers wait for the key in "+
+	fs.IntVar(&o.hot.callers, "callers", defaultHotCallers, "how many callers wait for the key in "+
 		"scenario hot")
-	fs.DurationVar(&o.hot.hold, "hold", 0, "how long they hold the key in scenarios hot and "+
-		"hot16, such as 1ms")
+	fs.IntVar(&o.hot.processes, "processes", defaultProcesses, "how many processes wait for the "+
+		"key in scenario "+processesName)
+	fs.IntVar(&o.hot.processCallers, "process-callers", defaultProcessCallers,
+		"how many callers each of these processes has")
+	fs.Func("hold", "how long a caller holds the key in the hot scenarios, such as 1ms "+
+		fmt.Sprintf("(default %v in %s, 0 in the others)", defaultProcessHold, processesName),
+		func(text string) error {
+			hold, err := time.ParseDuration(text)
+			o.hot.hold = &hold
+			return err
+		})
 	fs.DurationVar(&o.hot.retry, "retry", 0,
-		"how long redsync and redislock wait between two tries in scenarios hot and hot16;\n0: "+
+		"how long redsync and redislock wait between two tries in the hot scenarios;\n0: "+
 			"as their documentation says")
 	fs.IntVar(&o.held.leases, "leases", defaultHeld.leases,
 		"how many leases are held in scenario held; growth-held goes from a hundredth of that "+
@@ -70,7 +78,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.scenarios, err = chooseScenarios(*which); err != nil {
 		return o, err
 	}
-	o.scenarios = withHeld(withHot(o.scenarios, o.callers, o.hot), o.held)
+	o.scenarios = withHeld(withHot(o.scenarios, o.hot), o.held)
 	o.entries, err = choose(*contenders)
 	return o, err
 }
@@ -82,10 +90,15 @@ func (o options) check() error {
 		return fmt.Errorf("-rounds %d: want at least 1", o.set.rounds)
 	case o.set.window <= 0 || o.set.warmup < 0:
 		return errors.New("-d must be positive and -warmup not negative")
-	case o.callers < 1 || o.callers > maxHotCallers:
-		return fmt.Errorf("-callers %d: want 1 to %d", o.callers, maxHotCallers)
-	case o.hot.hold < 0 || o.hot.hold > maxHold:
-		return fmt.Errorf("-hold %v: want 0 or a time such as 1ms, at most %v", o.hot.hold, maxHold)
+	case o.hot.callers < 1 || o.hot.callers > maxHotCallers:
+		return fmt.Errorf("-callers %d: want 1 to %d", o.hot.callers, maxHotCallers)
+	case o.hot.processes < 1 || o.hot.processes > maxProcesses:
+		return fmt.Errorf("-processes %d: want 1 to %d", o.hot.processes, maxProcesses)
+	case o.hot.processCallers < 1 || o.hot.processCallers > maxProcessCallers:
+		return fmt.Errorf("-process-callers %d: want 1 to %d", o.hot.processCallers,
+			maxProcessCallers)
+	case o.hot.hold != nil && (*o.hot.hold < 0 || *o.hot.hold > maxHold):
+		return fmt.Errorf("-hold %v: want 0 or a time such as 1ms, at most %v", *o.hot.hold, maxHold)
 	case o.hot.retry < 0 || o.hot.retry > maxHold:
 		return fmt.Errorf("-retry %v: want a time such as 5ms, at most %v, or 0 for what the "+
 			"documentation says", o.hot.retry, maxHold)

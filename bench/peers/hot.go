@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 )
@@ -21,8 +23,21 @@ type waiter interface {
 type hotLoad struct {
 	// own gives each caller a client of its own, as if it were another process.
 	own bool
+	// processes is how many processes the callers are in; 0: in this one.
+	processes int
 	// hold is how long a caller keeps the key; retry is Wait's.
 	hold, retry time.Duration
+	// If callers of other processes want the key too, its holder gives the file marked a second
+	// name, marking. That name can be given once, so a second holder is noticed.
+	marked, marking string
+}
+
+// hotFlags is what the flags say of the hot scenarios.
+type hotFlags struct {
+	callers                   int            // of hot
+	processes, processCallers int            // of hot-processes
+	hold                      *time.Duration // nil: that of each scenario
+	retry                     time.Duration
 }
 
 // defaultHotCallers is how many callers wait for the key in the scenario hot.
@@ -45,17 +60,25 @@ const drain = 2 * ttl
 var errTwoHolders = errors.New("two callers held the key at the same time")
 
 // withHot returns the scenarios with what the flags say of the hot ones.
-func withHot(all []scenario, callers int, load hotLoad) []scenario {
+func withHot(all []scenario, f hotFlags) []scenario {
 	all = slices.Clone(all)
 	for i := range all {
 		s := &all[i]
 		if s.hot == nil {
 			continue
 		}
-		if s.name == hotName {
-			s.callers = callers
+		load := *s.hot
+		s.hot = &load
+		switch s.name {
+		case hotName:
+			s.callers = f.callers
+		case processesName:
+			s.callers, s.hot.processes = f.processCallers, f.processes
 		}
-		s.hot = &hotLoad{own: s.hot.own, hold: load.hold, retry: load.retry}
+		if f.hold != nil {
+			s.hot.hold = *f.hold
+		}
+		s.hot.retry = f.retry
 		s.about = hotAbout(*s)
 	}
 	return all
@@ -65,7 +88,11 @@ func withHot(all []scenario, callers int, load hotLoad) []scenario {
 func hotAbout(s scenario) string {
 	about := fmt.Sprintf("%d callers wait for ONE key and hold it for %v; they share one client",
 		s.callers, s.hot.hold)
-	if s.hot.own {
+	switch {
+	case s.hot.processes > 0:
+		about = fmt.Sprintf("%d processes, with %d callers and one client each, wait for ONE key "+
+			"and hold it for %v", s.hot.processes, s.callers, s.hot.hold)
+	case s.hot.own:
 		about = fmt.Sprintf("%d callers wait for ONE key and hold it for %v; each has a client "+
 			"of its own", s.callers, s.hot.hold)
 	}
@@ -104,11 +131,41 @@ func (k *caller) holdOn(d time.Duration, unlock func() error) error {
 	if k.inside.Add(1) != 1 {
 		failed = errTwoHolders
 	}
+	load := k.scenario.hot
+	if failed == nil && load.marked != "" {
+		if failed = os.Link(load.marked, load.marking); errors.Is(failed, fs.ErrExist) {
+			failed = errTwoHolders
+		}
+	}
 	if d > 0 {
 		time.Sleep(d)
 	}
+	if failed == nil && load.marked != "" {
+		failed = os.Remove(load.marking)
+	}
 	k.inside.Add(-1)
 	return errors.Join(failed, unlock())
+}
+
+// p99 is the 99th percentile of a caller's waits that ended between begin and end. If there is none
+// it is the longest wait that began before the end, or that failed.
+func (k *caller) p99(begin, end time.Duration) time.Duration {
+	var took []time.Duration
+	longest := k.failed
+	for _, c := range k.calls {
+		granted := c.begin + c.took
+		if granted > begin && granted <= end {
+			took = append(took, c.took)
+		}
+		if c.begin < end {
+			longest = max(longest, c.took)
+		}
+	}
+	if len(took) == 0 {
+		return longest
+	}
+	slices.Sort(took)
+	return percentile(took, 99)
 }
 
 // locks is how many locks a call counts for in a window: if a call is only the acquire, a lock
@@ -132,22 +189,33 @@ func openOwnClients(ctx context.Context, fields []field, n *nodes, size int) err
 			continue
 		}
 		for m := range size {
-			c, err := f.open(n)
+			c, err := openUsed(ctx, f.entry, n)
 			if err != nil {
-				return fmt.Errorf("open %s, client %d of %d: %w", f.name, m+1, size, err)
+				return fmt.Errorf("client %d of %d: %w", m+1, size, err)
 			}
 			f.ownClients = append(f.ownClients, c)
-			if s, ok := c.(readyAwaiter); ok {
-				if err := s.AwaitReady(ctx); err != nil {
-					return fmt.Errorf("%s: %w", f.name, err)
-				}
-			}
-			if err := c.LockUnlock(ctx, keyPrefix("vv")+f.name); err != nil {
-				return fmt.Errorf("%s, client %d of %d: %w", f.name, m+1, size, err)
-			}
 		}
 	}
 	return nil
+}
+
+// openUsed opens a client of a contender, and uses it once.
+func openUsed(ctx context.Context, e entry, n *nodes) (Contender, error) {
+	c, err := e.open(n)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", e.name, err)
+	}
+	if s, ok := c.(readyAwaiter); ok {
+		err = s.AwaitReady(ctx)
+	}
+	if err == nil {
+		err = c.LockUnlock(ctx, keyPrefix("vv")+e.name)
+	}
+	if err != nil {
+		c.Close()
+		return nil, fmt.Errorf("%s: %w", e.name, err)
+	}
+	return c, nil
 }
 
 // waiters returns what waits for a contender in a hot scenario: its one client, or the clients that

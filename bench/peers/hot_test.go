@@ -134,8 +134,7 @@ func (m *mutex) Wait(context.Context, string, time.Duration) (func() error, erro
 
 // A lock that lets two callers in is found, and its locks do not count.
 func TestHot_FindsTwoHolders(t *testing.T) {
-	s := withHot([]scenario{{name: hotName, keys: 1, hot: &hotLoad{}}}, 4,
-		hotLoad{hold: time.Millisecond})[0]
+	s := scenario{name: hotName, callers: 4, keys: 1, hot: &hotLoad{hold: time.Millisecond}}
 	set := settings{window: 30 * time.Millisecond}
 	for broken, want := range map[bool]bool{false: false, true: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -239,7 +238,10 @@ func (never) Wait(ctx context.Context, _ string, _ time.Duration) (func() error,
 // The flags say how many callers there are, how long they hold and how often they try, in the hot
 // scenarios and in no other.
 func TestHot_Flags(t *testing.T) {
-	o, err := parse([]string{"-callers", "7", "-hold", "1ms", "-retry", "5ms"}, io.Discard)
+	o, err := parse([]string{
+		"-callers", "7", "-hold", "2ms", "-retry", "5ms", "-processes", "3",
+		"-process-callers", "2",
+	}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,17 +251,19 @@ func TestHot_Flags(t *testing.T) {
 			if s.held == nil && !reflect.DeepEqual(s, scenarios[i]) {
 				t.Errorf("changed: %+v", s)
 			}
-		case s.hot.hold != time.Millisecond || s.hot.retry != 5*time.Millisecond ||
+		case s.hot.hold != 2*time.Millisecond || s.hot.retry != 5*time.Millisecond ||
 			s.hot.own != (s.name == "hot16"):
 			t.Errorf("%s: %+v", s.name, s.hot)
 		case s.name == hotName && s.callers != 7, s.name == "hot16" && s.callers != 16:
 			t.Errorf("%s has %d callers", s.name, s.callers)
-		case !strings.Contains(s.about, "1ms") || !strings.Contains(s.about, "every 5ms"):
+		case s.name == processesName && (s.callers != 2 || s.hot.processes != 3):
+			t.Errorf("%s has %d processes of %d callers", s.name, s.hot.processes, s.callers)
+		case !strings.Contains(s.about, "2ms") || !strings.Contains(s.about, "every 5ms"):
 			t.Errorf("%s: %q", s.name, s.about)
 		}
 	}
 	for _, s := range scenarios {
-		if s.hot != nil && s.hot.hold != 0 {
+		if s.hot != nil && s.hot.hold == 2*time.Millisecond {
 			t.Error("parse changed the table of scenarios")
 		}
 	}

@@ -11,14 +11,18 @@
 // acquire and a release of distinct random keys with a TTL of 30 s, so nobody waits for a holder:
 // what is compared is the cost of locking, not the fairness of waiting.
 //
-// The scenarios hot and hot16 are about waiting: all callers want one and the same key. In hot they
-// share one client, in hot16 each of 16 callers has a client of its own, as processes have. There
-// the latencies are how long the key was waited for, and lockpipe's figures are divided by those of
-// each other contender. Each library waits as its documentation says, without a limit of tries; the
-// footnotes say how. For those that try again at intervals most of a wait is that interval: -retry
-// gives them a shorter one. Read p50 together with least/mean: if the caller that has just given
-// the key back gets it again, half of the waits are next to nothing and the other callers starve,
-// which shows in p99, max and least/mean.
+// The hot scenarios are about waiting: all callers want one and the same key. In hot they share one
+// client, and in hot16 each of 16 callers has a client of its own. In hot-processes the callers are
+// in several processes. So what comes of the order in which a server answers its connections shows
+// only there. The figures of fairness are least/mean, the index of Jain, and the 99th percentile of
+// the caller that waits worst. In hot-processes they compare processes instead of callers.
+//
+// In these scenarios the latencies are how long the key was waited for, and lockpipe's figures are
+// divided by those of each other contender. Each library waits as its documentation says, without a
+// limit of tries; the footnotes say how. For those that try again at intervals most of a wait is
+// that interval: -retry gives them a shorter one. Read p50 together with least/mean: if the caller
+// that has just given the key back gets it again, half of the waits are next to nothing and the
+// other callers starve, which shows in p99, max and least/mean.
 //
 // In far and mixed the nodes are at a distance, and in held the client also holds many leases;
 // there acquire and release have separate figures. The scenarios of growth are of lockpipe alone:
@@ -47,7 +51,13 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if os.Getenv(processVar) == "" {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	} else {
+		connected := os.NewFile(connectedFile, "connected")
+		err = processMain(ctx, os.Stdin, connected, os.Stdout)
+	}
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "peers:", err)
@@ -178,7 +188,7 @@ func runScenario(ctx context.Context, s scenario, all []contestant, set settings
 	}
 	if s.hot != nil {
 		t.hot, t.HoldMs, t.RetryMs = true, millis(s.hot.hold), millis(s.hot.retry)
-		t.Against = against(t.Lines, lockpipeName)
+		t.Against, t.Processes = against(t.Lines, lockpipeName), s.hot.processes
 	}
 	return t, nil
 }

@@ -68,8 +68,8 @@ func (t table) markdown(b *strings.Builder) {
 		heads = []string{"", "locks/s", "ratio", "acquire p50", "acquire p99", "release p50"}
 	case hot:
 		heads = []string{
-			"", "locks/s", "ratio", "wait p50", "wait p99", "longest",
-			"least caller / mean",
+			"", "locks/s", "ratio", "wait p50", "wait p99", "worst p99", "longest",
+			"least / mean", "Jain",
 		}
 	}
 	row(b, true, append(heads, "client CPU per lock", "allocations per lock", "client cores",
@@ -83,7 +83,8 @@ func (t table) markdown(b *strings.Builder) {
 		case apart:
 			cells = append(cells, clock(s.ReleaseP50))
 		case hot:
-			cells = append(cells, clock(s.Max), times(s.MinShare))
+			cells = append(cells, clock(s.WorstP99), clock(s.Max), times(s.MinShare),
+				figures.SignificantThousands(s.Jain))
 		}
 		row(b, false, append(cells, s.costs()...)...)
 	}

@@ -17,7 +17,7 @@ import (
 type scenario struct {
 	name string
 	// callers run at the same time, each one call after another, each call with so many keys of its
-	// own.
+	// own. In hot-processes each process has so many.
 	callers, keys int
 	about         string
 	hot           *hotLoad // nil: every call has keys of its own
@@ -49,6 +49,10 @@ var scenarios = []scenario{
 	// The flags say how many callers hot has, and how long they hold the key.
 	{name: hotName, callers: defaultHotCallers, keys: 1, hot: &hotLoad{}},
 	{name: "hot16", callers: 16, keys: 1, hot: &hotLoad{own: true}},
+	{
+		name: processesName, callers: defaultProcessCallers, keys: 1,
+		hot: &hotLoad{processes: defaultProcesses, hold: defaultProcessHold},
+	},
 	{
 		name: "far", callers: farCallers, keys: 1, delays: allNear,
 		about: "512 callers, one key a call, 1 ms added to each node",
@@ -100,7 +104,8 @@ type round struct {
 	// Mallocs are the allocations of this process.
 	Mallocs uint64 `json:"mallocs"`
 	// P50 and P99 are over the calls that ended in the window. Max also knows those that were still
-	// under way at its end: a call that hangs must not vanish.
+	// under way at its end, and in the hot scenarios those that failed: a call that hangs must not
+	// vanish.
 	P50 time.Duration `json:"p50_ns"`
 	P99 time.Duration `json:"p99_ns"`
 	Max time.Duration `json:"max_ns"`
@@ -112,6 +117,11 @@ type round struct {
 	// of all: a caller that has just given the key back is the first to be there again, and if
 	// it gets it each time, most waits are short and the others get nothing.
 	MinShare float64 `json:"min_share,omitempty"`
+	// Jain is the index of fairness of that name: 1 if all got the same, 1/n if one of n got all.
+	Jain float64 `json:"jain,omitempty"`
+	// WorstP99 is the largest P99 of a caller; of one that got no lock, its Max. In hot-processes
+	// these three are of processes instead of callers.
+	WorstP99 time.Duration `json:"worst_p99_ns,omitempty"`
 	// Errors counts failed calls, those of the warm-up too.
 	Errors  int    `json:"errors"`
 	AnError string `json:"an_error,omitempty"`
@@ -152,7 +162,7 @@ func runRounds(ctx context.Context, s scenario, all []contestant, set settings) 
 					return nil, fmt.Errorf("%s: %w", c.label, err)
 				}
 			}
-			r := measure(ctx, s, c, set)
+			r, failed := measureAnywhere(ctx, s, c, set)
 			if c.after != nil {
 				// Not on ctx: an interrupt must not leave a node stopped.
 				if err := c.after(context.WithoutCancel(ctx)); err != nil {
@@ -162,10 +172,21 @@ func runRounds(ctx context.Context, s scenario, all []contestant, set settings) 
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
+			if failed != nil {
+				return nil, fmt.Errorf("%s: %w", c.label, failed)
+			}
 			rounds[i] = append(rounds[i], r)
 		}
 	}
 	return rounds, nil
+}
+
+// measureAnywhere measures in this process or, if the scenario wants it, in several.
+func measureAnywhere(ctx context.Context, s scenario, c contestant, set settings) (round, error) {
+	if s.hot != nil && s.hot.processes > 0 {
+		return measureProcesses(ctx, s, c, set)
+	}
+	return measure(ctx, s, c, set), nil
 }
 
 const (
@@ -178,14 +199,25 @@ const (
 // the window's edges counts in part: with eight callers of a hundred keys each, whole calls would
 // be too coarse.
 func measure(ctx context.Context, s scenario, c contestant, set settings) round {
+	callers, begin, end := load(ctx, s, c, set)
+	r := total(callers, begin.at, end.at)
+	r.setUsage(begin, end)
+	return r
+}
+
+// load is the part of measure in which the callers run. It returns what was used until the window
+// began, and until it ended.
+func load(ctx context.Context, s scenario, c contestant, set settings) (callers []caller, begin,
+	end usage,
+) {
 	// The garbage of the one before is not this one's to collect.
 	runtime.GC()
 	var (
-		phase   atomic.Int32
-		wg      sync.WaitGroup
-		inside  atomic.Int32
-		callers = make([]caller, s.callers)
+		phase  atomic.Int32
+		wg     sync.WaitGroup
+		inside atomic.Int32
 	)
+	callers = make([]caller, s.callers)
 	for i := range callers {
 		callers[i] = caller{
 			scenario: s, contestant: c, number: i, limit: set.warmup + set.window + drain,
@@ -194,17 +226,15 @@ func measure(ctx context.Context, s scenario, c contestant, set settings) round 
 		wg.Go(func() { callers[i].run(ctx) })
 	}
 	sleep(ctx, set.warmup)
-	begin := usageNow()
+	begin = usageNow()
 	phase.Store(measuring)
 	begin.servers, begin.known = c.nodes.cpu(ctx)
 	sleep(ctx, set.window)
-	end := usageNow()
+	end = usageNow()
 	end.servers, end.known = c.nodes.cpu(ctx)
 	phase.Store(stopping)
 	wg.Wait()
-	r := total(callers, begin.at, end.at)
-	r.setUsage(begin, end)
-	return r
+	return callers, begin, end
 }
 
 // callCapacity is how many calls a caller has memory for from the start.
@@ -245,6 +275,11 @@ func total(callers []caller, begin, end time.Duration) round {
 	}
 	if len(callers) > 0 && callers[0].scenario.hot != nil {
 		r.MinShare = ratio(slices.Min(shares)*float64(len(shares)), r.Locks)
+		r.Jain = jain(shares)
+		for i := range callers {
+			r.WorstP99 = max(r.WorstP99, callers[i].p99(begin, end))
+			r.Max = max(r.Max, callers[i].failed)
+		}
 	}
 	slices.Sort(took)
 	slices.Sort(released)
@@ -294,6 +329,7 @@ type caller struct {
 	releases []call // if they have figures of their own
 	errors   int
 	err      error
+	failed   time.Duration // the longest call that failed
 }
 
 func (k *caller) run(ctx context.Context) {
@@ -335,6 +371,7 @@ func (k *caller) count(c call, err error, interrupted bool) {
 	case err != nil:
 		k.errors++
 		k.err = err
+		k.failed = max(k.failed, c.took)
 	case k.phase.Load() != warming:
 		k.calls = append(k.calls, c)
 	}

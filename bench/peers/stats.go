@@ -14,6 +14,16 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 	return sorted[max(rank, 1)-1]
 }
 
+// jain returns Jain's index of fairness of what each of several got, 0 if they got nothing.
+func jain(shares []float64) float64 {
+	var sum, squares float64
+	for _, x := range shares {
+		sum += x
+		squares += x * x
+	}
+	return ratio(sum*sum, float64(len(shares))*squares)
+}
+
 // median returns the middle value, of an even number the mean of the two middle ones, 0 of none.
 func median(values []float64) float64 {
 	if len(values) == 0 {
@@ -45,6 +55,8 @@ type summary struct {
 	ReleaseP50 float64 `json:"release_p50_us,omitempty"`
 	ReleaseP99 float64 `json:"release_p99_us,omitempty"`
 	MinShare   float64 `json:"min_share,omitempty"`
+	Jain       float64 `json:"jain,omitempty"`
+	WorstP99   float64 `json:"worst_p99_us,omitempty"`
 	// MallocsPerLock counts the client's allocations; one of them is the key's name.
 	MallocsPerLock float64 `json:"allocs_per_lock"`
 	// ClientCores and ServerCores are how many processors the client and all nodes together kept
@@ -80,6 +92,8 @@ func summarize(c contestant, rounds []round, left int) summary {
 	s.MallocsPerLock = median(each(round.mallocsPerLock))
 	s.ClientCores, s.ServerCores = median(each(round.clientCores)), median(each(round.serverCores))
 	s.MinShare = median(each(func(r round) float64 { return r.MinShare }))
+	s.Jain = median(each(func(r round) float64 { return r.Jain }))
+	s.WorstP99 = median(each(func(r round) float64 { return micros(r.WorstP99) }))
 	for _, r := range rounds {
 		s.Max = max(s.Max, micros(r.Max))
 		s.Errors += r.Errors

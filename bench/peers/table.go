@@ -10,7 +10,7 @@ import (
 type table struct {
 	Scenario string    `json:"scenario"`
 	About    string    `json:"about"`
-	Callers  int       `json:"callers"`
+	Callers  int       `json:"callers"` // of each process, if there are several
 	Keys     int       `json:"keys_per_call"`
 	Baseline string    `json:"baseline"`
 	Lines    []summary `json:"contenders"`
@@ -19,7 +19,9 @@ type table struct {
 	HoldMs  float64  `json:"hold_ms,omitempty"`
 	RetryMs float64  `json:"retry_ms,omitempty"`
 	Against []versus `json:"lockpipe_against,omitempty"`
-	hot     bool
+	// Processes is how many the callers are in, 0 if in that which wrote this.
+	Processes int `json:"processes,omitempty"`
+	hot       bool
 	// HeldP99 is, in the scenario held, the 99th percentile with held leases over that without:
 	// the median over the rounds.
 	HeldP99 float64 `json:"held_p99_ratio,omitempty"`
@@ -33,7 +35,7 @@ func (t table) print(w io.Writer) error {
 	latency := "p50 us\tp99 us\tmax us"
 	switch {
 	case t.hot:
-		latency = "least/mean\twait p50 us\twait p99 us\twait max us"
+		latency = "least/mean\tJain\twait p50 us\twait p99 us\tworst p99 us\twait max us"
 	case t.paced:
 		latency = "acquire p50 us\tp99 us\tmax us\trelease p50 us"
 	}
@@ -49,7 +51,8 @@ func (t table) print(w io.Writer) error {
 			p50, p99 = fmt.Sprintf("%.0f", s.P50), fmt.Sprintf("%.0f", s.P99)
 		}
 		if t.hot {
-			p50 = fmt.Sprintf("%.2f\t%s", s.MinShare, p50)
+			p50 = fmt.Sprintf("%.2f\t%.3f\t%s", s.MinShare, s.Jain, p50)
+			p99 += fmt.Sprintf("\t%.0f", s.WorstP99)
 		}
 		most := fmt.Sprintf("%.0f", s.Max)
 		if t.paced {
