@@ -24,8 +24,8 @@ func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 
 // Acquire takes key. It waits while another holds the key or no quorum can be reached, until ctx
 // ends. Then errors.Is finds ctx's error, and the reason of the last attempt: ErrHeld or
-// ErrNoQuorum. If others are known to wait for the key, the first attempt comes when it is the turn
-// of this process. If ctx ends before that and no holder is known, errors.Is finds only ctx's error.
+// ErrNoQuorum. If others are known to wait for the key, the first attempt comes in the turn of this
+// process. If ctx ends before that and no holder is known, errors.Is finds only ctx's error.
 // ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing is held. While too
 // few nodes are connected for a quorum, a waiting call makes one attempt and then waits for the
 // nodes. When they are back, such calls try in the order of arrival.

@@ -62,8 +62,8 @@ func WithFencing() Option { return Option{kind: optionFencing} }
 func WithMaxAttempts(n int) Option { return Option{kind: optionAttempts, n: n} }
 
 // WithRetryDelay sets the random time between two attempts of a waiting call: 10 to 60 ms by
-// default. A node wakes a call without WithMaxAttempts when its turn comes. So its time counts eight
-// times, up to 2 s, and only if no process is before this one. Without a quorum it is at least a
+// default. A node wakes a call without WithMaxAttempts in its turn. So its time counts eight times,
+// up to 2 s, and only if no process is before this one. Without a quorum it is at least a
 // millisecond. While too few nodes are connected for a quorum, a call without WithMaxAttempts makes
 // no further attempt. A time of more than ten years counts as ten years. A time below a
 // microsecond, but not 0, is ErrInvalid.
