@@ -51,6 +51,11 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	_, f := rival.Acquire(t.Context(), []string{"x"}, options())
 	require.Nil(t, f)
+	arbiter := c.locker.Mux.Arbiter("x", 0, 0)
+	require.Eventually(t, func() bool { // a quorum may be without it
+		n, err := nodes.Do(arbiter, "EXISTS", "x")
+		return err == nil && n == int64(1)
+	}, 20*time.Second, time.Millisecond)
 	wake, wakeUp := newWake()
 	o := options()
 	o.MaxDelay = time.Hour // until it asks all nodes
