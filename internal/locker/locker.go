@@ -164,7 +164,7 @@ func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err 
 	for i, l := range leases {
 		attempts[i] = k.Mux.Release(l.claim, keys)
 	}
-	k.Lines.LeaveAll() // behind the releases
+	k.Lines.LeaveAll() // else others wait for this client
 	began := time.Now()
 	k.functions.leave()
 	select {
