@@ -156,6 +156,10 @@ func TestAdopt_WithoutAMarkGetsNothing(t *testing.T) {
 		notAdopted(t, other, released.Handle(), lockpipe.ErrHeld)
 		lasting(t, next)
 		release(t, next)
+		synctest.Wait()
+		v.set(2, "k", next.Token()) // as where the release has not come yet
+		notAdopted(t, other, released.Handle(), lockpipe.ErrExpired)
+		v.del(2, "k")
 		v.nothingLeft(t)
 	})
 }

@@ -92,8 +92,7 @@ func (c *Claim) Adopted() {
 // Adoption is what nodes have said of keys that were to be adopted.
 type Adoption struct {
 	Taken   bool // a node has taken them, and not because they were free
-	Missing bool // a node misses some
-	Rival   bool // a node has another value
+	Missing bool // so many nodes miss some that no quorum keeps them
 }
 
 // Adoption explains, after Wait, an attempt that was to adopt keys and has failed: it adds to seen.
@@ -102,10 +101,13 @@ func (a *Attempt) Adoption(seen *Adoption) {
 	defer a.claim.mu.Unlock()
 	a.countRound()
 	seen.Taken = seen.Taken || a.granted != 0 && a.claim.puts
+	var missing quorum.Nodes
 	for s := a.refused; s != 0; s &= s - 1 {
-		missing := a.detail(s.Lowest()).keyIndex < 0
-		seen.Missing, seen.Rival = seen.Missing || missing, seen.Rival || !missing
+		if i := s.Lowest(); a.detail(i).keyIndex < 0 {
+			missing |= quorum.Node(i)
+		}
 	}
+	seen.Missing = seen.Missing || a.system().Acquire(0, missing, 0) == quorum.Held
 }
 
 // SetsOf returns the sets of nodes in each of which a claim needs a quorum.

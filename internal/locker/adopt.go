@@ -41,7 +41,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 const maxAdoptions = 5
 
 // Adopt takes the keys that Keep has left, under a lease of its own. The failure is that of
-// TryAcquire, or has the end ErrExpired: too few nodes have the keys, and nobody else has them.
+// TryAcquire, or has the end ErrExpired: so few nodes have the keys that no quorum keeps them.
 func (k *Locker) Adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
 	if f := k.Begin(); f != nil {
 		return nil, k.Count(ctx, o.Kind, f)
@@ -73,7 +73,7 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 		a.of.Adoption(&seen)
 		switch {
 		case retry.Next(&a):
-		case f.IsHeld() && seen.Missing && !seen.Rival:
+		case f.IsHeld() && seen.Missing:
 			return nil, &Failure{End: lease.ErrExpired}
 		case !f.IsHeld(), !seen.Taken, rivals == maxAdoptions:
 			return nil, f
