@@ -146,8 +146,9 @@ func (s *waitingCall) Reserving() {
 	d := min(minReservation<<min(s.reservations.Load(), 10), maxReservation)
 	time.AfterFunc(d, func() {
 		s.reserving.Store(false)
-		if s.calls.locker.Queue.Unreserve(s.turn) {
+		if ended := s.calls.locker.Queue.Unreserve(s.turn); len(ended) > 0 {
 			s.reservations.Add(1)
+			s.leaveLines(ended...)
 		}
 	})
 }

@@ -223,17 +223,21 @@ func (m *model) giveUp(g *guest) bool {
 	return true
 }
 
-func (m *model) unreserve(g *guest) (had bool) {
+func (m *model) unreserve(g *guest) (keys []string) {
 	c := m.find(g)
 	if c == nil {
-		return false
+		return nil
 	}
-	had = len(c.reserves) > 0
+	for _, k := range g.keys {
+		if c.reserves[k] {
+			keys = append(keys, k)
+		}
+	}
 	clear(c.reserves)
 	m.ending = true
 	m.settle()
 	m.ending = false
-	return had
+	return keys
 }
 
 // successor says which call rule 1 would let run first if g left, if it wants the same keys.
@@ -277,7 +281,7 @@ func (m *model) served(g *guest) bool {
 
 func (m *model) uses(key string) bool {
 	return slices.ContainsFunc(m.calls, func(c *modelCall) bool {
-		return c.state == running && c.wants(key) || c.contends == key
+		return c.state == running && c.wants(key) || c.contends == key || c.reserves[key]
 	})
 }
 

@@ -53,10 +53,10 @@ func (q *Queue) Yield(c *Call, now time.Time) {
 	}
 }
 
-// Uses reports whether a call has this key or contends for it.
+// Uses reports whether a call has this key, contends for it, or reserves it.
 func (q *Queue) Uses(name string) (uses bool) {
 	q.look([]string{name}, func(k *key) bool {
-		uses = k.owner != nil || k.contender != nil
+		uses = k.owner != nil || k.contender != nil || k.reserver != nil
 		return false
 	})
 	return uses

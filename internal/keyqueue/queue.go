@@ -237,20 +237,20 @@ func (q *Queue) clear(c *Call, k *key) {
 	}
 }
 
-// Unreserve ends the reservations of c. It reports whether c had any. No other call reserves
-// these keys in its place.
-func (q *Queue) Unreserve(c *Call) (had bool) {
+// Unreserve ends the reservations of c, and returns their keys. No other call reserves these in its
+// place.
+func (q *Queue) Unreserve(c *Call) (keys []string) {
 	changes := changes{noReserving: true}
 	q.mu.Lock()
 	for i := range c.entries {
 		if k := c.entries[i].key; k.reserver == c {
-			k.reserver, had = nil, true
+			k.reserver, keys = nil, append(keys, k.name)
 		}
 	}
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
-	return had
+	return keys
 }
 
 // Successor passes the keys of c to the call that is next for them, if that call wants the same

@@ -253,7 +253,7 @@ func TestQueue_NoReservationForAKeyOfAnotherProcess(t *testing.T) {
 	late := enter(t, &q, "b")
 	leave(&q, contends)
 	require.Equal(t, "wrw", states(both, wantsA, late), "b is reserved")
-	require.True(t, q.Unreserve(&both.Call))
+	require.Equal(t, []string{"b"}, q.Unreserve(&both.Call))
 	require.Equal(t, "wrr", states(both, wantsA, late))
 }
 

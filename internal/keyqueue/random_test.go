@@ -99,8 +99,10 @@ func (p *pair) step(g *guest) {
 			func() *guest { return only(p.model.retry(g), g) })
 	case n == 3, n == 4, c.state == waiting:
 		if n == 3 || n == 4 {
-			p.change(func() *guest { return only(p.queue.Unreserve(&g.Call), g) },
-				func() *guest { return only(p.model.unreserve(g), g) })
+			var ended, want []string
+			p.change(none(func() { ended = p.queue.Unreserve(&g.Call) }),
+				none(func() { want = p.model.unreserve(g) }))
+			require.Equal(p.t, want, ended)
 		}
 	case c.state == contending:
 		p.change(func() *guest { return only(p.queue.Retry(&g.Call), g) },
