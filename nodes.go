@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -14,10 +13,22 @@ import (
 // groups. It sends nothing and does not block.
 func (c *Client) Nodes() []NodeStatus {
 	var all []NodeStatus
-	for g := range c.mux.Groups() {
-		for _, n := range c.mux.Nodes(g) {
-			all = append(all, nodeStatus(&n))
+	nodes, groups := c.mux.Nodes()
+	for i, n := range nodes {
+		if n.Lacking {
+			n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
 		}
+		all = append(all, NodeStatus{
+			Addr: n.Addr, Group: groups[i], State: NodeState(n.State), Until: n.Until, Err: n.Err,
+			Pending: n.Pending, PendingReleases: n.PendingReleases,
+			DroppedReleases: n.DroppedReleases,
+			Stats: NodeStats{
+				Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
+				Latency:  LatencyHistogram{n.Stats.Latency},
+				Failures: NodeFailures(n.Stats.Failures),
+				Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
+			},
+		})
 	}
 	return all
 }
@@ -43,22 +54,6 @@ type NodeStatus struct {
 	DroppedReleases uint64
 	// Stats are counts since New.
 	Stats NodeStats
-}
-
-// nodeStatus returns the public form of a status.
-func nodeStatus(n *parts.NodeStatus) NodeStatus {
-	if n.Lacking {
-		n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
-	}
-	return NodeStatus{
-		Addr: n.Addr, Group: n.Group, State: NodeState(n.State), Until: n.Until, Err: n.Err,
-		Pending: n.Pending, PendingReleases: n.PendingReleases, DroppedReleases: n.DroppedReleases,
-		Stats: NodeStats{
-			Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
-			Latency: LatencyHistogram{n.Stats.Latency}, Failures: NodeFailures(n.Stats.Failures),
-			Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
-		},
-	}
 }
 
 // errLacking is why a node is not up yet that votes again after a wait.

@@ -41,22 +41,20 @@ func (c *Client) Ready(ctx context.Context) error {
 // errConnecting is why a node can't vote whose first connection is being made.
 var errConnecting = errors.New("not connected yet")
 
-// withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each group.
+// withoutQuorum returns which nodes of a group can't vote now, or nil if enough can.
 func (c *Client) withoutQuorum() *QuorumError {
-	for g := range c.mux.Groups() {
-		for _, nodes := range c.mux.Sets(g) {
-			e := &QuorumError{Need: quorum.Need(len(nodes)), did: "can vote"}
-			for i := range nodes {
-				n := &nodes[i]
-				why := n.Err
-				if n.State != multiplex.NodeUp && why == nil {
-					why = errConnecting
-				}
-				e.count(n.Addr, NodeState(n.State), why)
+	for _, nodes := range c.mux.Sets() {
+		e := &QuorumError{Need: quorum.Need(len(nodes)), did: "can vote"}
+		for i := range nodes {
+			n := &nodes[i]
+			why := n.Err
+			if n.State != multiplex.NodeUp && why == nil {
+				why = errConnecting
 			}
-			if e.Granted < e.Need {
-				return e
-			}
+			e.count(n.Addr, NodeState(n.State), why)
+		}
+		if e.Granted < e.Need {
+			return e
 		}
 	}
 	return nil

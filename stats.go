@@ -52,19 +52,23 @@ type Stats struct {
 // Stats returns the counts. It sends nothing and does not block. It may be called at any time, also
 // after Close.
 func (c *Client) Stats() Stats {
-	nodes := c.mux.Stats()
-	leases := c.locker.Leases()
-	return Stats{
-		Flushes: nodes.Flushes, Operations: nodes.Operations,
-		Attempts: nodes.Attempts, SplitVotes: nodes.SplitVotes, Handovers: c.locker.Handovers(),
-		PendingReleases: nodes.PendingReleases, DroppedReleases: nodes.DroppedReleases,
-		Held: leases.Held, Extended: leases.Extended, Expired: leases.Expired, Lost: leases.Lost,
+	attempts, splitVotes := c.mux.Attempts()
+	extended, expired, lost := c.locker.Outcomes.Leases()
+	all := Stats{
+		Attempts: attempts, SplitVotes: splitVotes, Handovers: c.locker.Handovers(),
+		Held: c.locker.Held(), Extended: extended, Expired: expired, Lost: lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
-		PendingCalls: c.locker.PendingCalls(),
-		Waiters:      c.calls.Waiting(),
+		PendingCalls: c.locker.PendingCalls(), Waiters: c.calls.Waiting(),
 		PendingAsync: c.calls.PendingAsync(), SpareNodes: c.mux.SpareNodes(),
 		ForeignLayouts: c.mux.ForeignLayouts(),
 	}
+	for _, n := range c.Nodes() {
+		all.Flushes += n.Stats.Flushes
+		all.Operations += n.Stats.Operations
+		all.PendingReleases += n.PendingReleases
+		all.DroppedReleases += n.DroppedReleases
+	}
+	return all
 }
 
 // OutcomeCount is how often calls, attempts, leases, extensions or releases had one outcome since

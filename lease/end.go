@@ -48,6 +48,4 @@ func (t *Term) expiryError() error {
 }
 
 // involuntary reports whether the holder may not know of this end, because it did not cause it.
-func involuntary(end error) bool { return isLost(end) || errors.Is(end, ErrExpired) }
-
-func isLost(end error) bool { return errors.Is(end, ErrLost) }
+func involuntary(end error) bool { return errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) }

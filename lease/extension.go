@@ -153,7 +153,6 @@ func (e *Extension) apply() error {
 		if t.cold != nil {
 			t.cold.failure = nil
 		}
-		t.manager.extendedCount.Add(1)
 		return nil
 	case t.ttl != 0:
 		t.ensureCold().failure = e.Err

@@ -67,11 +67,8 @@ type Manager struct {
 	ctx    context.Context
 	cancel context.CancelFunc // ends the batches under way
 	// Batches and sweeps under way; added to under mu, while not closed.
-	running       sync.WaitGroup
-	suspended     atomic.Int64  // what Config.Suspended returned last; as nanoseconds
-	extendedCount atomic.Uint64 // extensions confirmed
-	expiredCount  atomic.Uint64 // leases ended by ErrExpired
-	lostCount     atomic.Uint64 // leases ended by ErrLost
+	running   sync.WaitGroup
+	suspended atomic.Int64 // what Config.Suspended returned last; as nanoseconds
 
 	mu          sync.Mutex // guards all below
 	events      eventHeap  // every term held, by the time of its next event
@@ -164,15 +161,9 @@ func (m *Manager) remove(t *Term) bool {
 // reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
 	m.cfg.OnEnd(end, time.Duration(t.until-t.began))
-	if !involuntary(end) {
-		return
+	if involuntary(end) {
+		m.cfg.OnUnexpectedEnd(t.owner, end)
 	}
-	if isLost(end) {
-		m.lostCount.Add(1)
-	} else {
-		m.expiredCount.Add(1)
-	}
-	m.cfg.OnUnexpectedEnd(t.owner, end)
 }
 
 // reschedule sets the event of a term whose state has changed.
@@ -317,16 +308,9 @@ func (m *Manager) Close() (owners []any) {
 	return owners
 }
 
-// Stats is what a Manager has counted.
-type Stats struct {
-	Held                    int // leases held now
-	Extended, Expired, Lost uint64
-}
-
-// Stats returns the counts.
-func (m *Manager) Stats() Stats {
+// Held returns how many leases are held now.
+func (m *Manager) Held() int {
 	m.mu.Lock()
-	held := m.events.Len()
-	m.mu.Unlock()
-	return Stats{held, m.extendedCount.Load(), m.expiredCount.Load(), m.lostCount.Load()}
+	defer m.mu.Unlock()
+	return m.events.Len()
 }

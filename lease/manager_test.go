@@ -231,7 +231,7 @@ func TestBatches_TheNearestDeadlineFirst(t *testing.T) {
 		pass(10 * time.Second)
 		require.NoError(t, short.Err())
 		require.Empty(t, s.reported())
-		require.Equal(t, maxBatch, m.Stats().Held)
+		require.Equal(t, maxBatch, m.Held())
 	})
 }
 
@@ -251,7 +251,7 @@ func TestAutoExtend_ALeaseThatIsGoneIsLost(t *testing.T) {
 		require.Len(t, s.tried(), 1)
 		pass(time.Hour)
 		require.Len(t, s.reported(), 1)
-		require.Zero(t, m.Stats().Held)
+		require.Zero(t, m.Held())
 	})
 }
 
@@ -322,7 +322,7 @@ func TestManager_CloseEndsEveryTerm(t *testing.T) {
 		}))
 		require.Equal(t, ErrClosed, late.Err())
 		require.Empty(t, m.Close())
-		require.Zero(t, m.Stats().Held)
+		require.Zero(t, m.Held())
 	})
 }
 
@@ -404,7 +404,7 @@ func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 		}
 		require.Equal(t, want, got)
 		require.Len(t, s.reported(), 4000)
-		require.Zero(t, m.Stats().Held)
+		require.Zero(t, m.Held())
 		require.Zero(t, m.timerAt)
 		require.False(t, m.timer.Stop(), "no timer runs while nothing is held")
 		require.LessOrEqual(t, cap(m.events.events), 2048)

@@ -2,32 +2,13 @@ package multiplex
 
 import "sync/atomic"
 
-// Stats are counts since New, except PendingReleases. lockpipe.Stats has the same fields, and says
-// what they mean.
-type Stats struct {
-	Flushes         uint64
-	Operations      uint64
-	Attempts        uint64
-	SplitVotes      uint64
-	PendingReleases int
-	DroppedReleases uint64
-}
-
 // counts are what the Mux counts itself.
 type counts struct{ attempts, splitVotes atomic.Uint64 }
 
-// Stats returns the counts. They are not taken at one moment.
-func (m *Mux) Stats() Stats {
-	s := Stats{Attempts: m.counts.attempts.Load(), SplitVotes: m.counts.splitVotes.Load()}
-	for _, n := range m.nodes {
-		flushes, operations := n.Counts.Flushed()
-		kept, dropped := n.PendingReleases()
-		s.Flushes += flushes
-		s.Operations += operations
-		s.PendingReleases += kept
-		s.DroppedReleases += dropped
-	}
-	return s
+// Attempts returns how many attempts to acquire were sent since New, and how many of them failed
+// because contenders divided the votes.
+func (m *Mux) Attempts() (sent, splitVotes uint64) {
+	return m.counts.attempts.Load(), m.counts.splitVotes.Load()
 }
 
 // countSplit counts a split vote, once, as soon as the votes of an acquire that failed show it.

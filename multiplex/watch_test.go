@@ -217,7 +217,7 @@ func TestWatch_ManyUseFewFlushes(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.Equal(t, int32(n), woken.Load())
-		stats := m.Stats()
+		stats := m.Nodes()[0].Stats
 		require.LessOrEqual(t, stats.Flushes, uint64(10))
 		require.Equal(t, uint64(n), stats.Operations)
 		stop()

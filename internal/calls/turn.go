@@ -28,6 +28,9 @@ const (
 	// at most maxReservation because of a call that waits for the holder.
 	minReservation = 10 * time.Millisecond
 	maxReservation = time.Second
+	// placeRenewal is how often the process renews its places in lines for reserved keys. It is
+	// shorter than the grace of line.Node.
+	placeRenewal = 20 * time.Millisecond
 )
 
 // awake reports whether it is the call's own turn to act.
@@ -144,9 +147,22 @@ func (s *waitingCall) Reserving() {
 		return
 	}
 	d := min(minReservation<<min(s.reservations.Load(), 10), maxReservation)
-	time.AfterFunc(d, func() {
+	s.keepReserved(time.Now().Add(d))
+}
+
+// keepReserved keeps the places in the lines for the reserved keys, and ends the reservation then.
+func (s *waitingCall) keepReserved(end time.Time) {
+	k := s.calls.locker
+	time.AfterFunc(min(placeRenewal, time.Until(end)), func() {
+		if keys := k.Queue.Reserved(s.turn); len(keys) > 0 && time.Now().Before(end) {
+			for _, key := range keys {
+				k.Lines.Renew(key)
+			}
+			s.keepReserved(end)
+			return
+		}
 		s.reserving.Store(false)
-		if ended := s.calls.locker.Queue.Unreserve(s.turn); len(ended) > 0 {
+		if ended := k.Queue.Unreserve(s.turn); len(ended) > 0 {
 			s.reservations.Add(1)
 			s.leaveLines(ended...)
 		}

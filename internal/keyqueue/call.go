@@ -27,7 +27,6 @@ type Call struct {
 
 	// Guarded by the queue's mu:
 	arrival   uint64 // the order of Enter
-	refusedAt uint64 // how many calls had arrived at the last Contend; 0: none
 	entries   []entry
 	one       [1]entry // memory of entries if there is a single key
 	state     state
@@ -57,15 +56,23 @@ func (c *Call) blockedBy() *key {
 	return nil
 }
 
-// mayReserve reports whether c may reserve its free keys: see rules 3 and 4. mu is held.
-func (c *Call) mayReserve() bool {
-	may := c.refusedAt == 0
+// mayReserve returns which of its free keys c may reserve: all, or those with names below this one:
+// see rules 3 to 5. mu is held.
+func (c *Call) mayReserve() (all bool, below string) {
+	overdue := false
+	all = true
 	for i := range c.entries {
 		e := &c.entries[i]
-		if e.key.foreign || e.key.firstWaiting() != e && !e.key.overtakenSince(c.arrival) {
-			return false
+		k := e.key
+		overtaken := k.overtakenSince(c.arrival)
+		all = all && !k.foreign && (overtaken || k.firstWaiting() == e)
+		overdue = overdue || overtaken
+		if (below == "" || k.name < below) && (k.contender == c || !k.availableTo(c)) {
+			below = k.name
 		}
-		may = may || e.key.overtakenSince(c.refusedAt)
 	}
-	return may
+	if !overdue {
+		below = ""
+	}
+	return all, below
 }

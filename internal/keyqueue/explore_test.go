@@ -122,13 +122,10 @@ func (k *key) link(e *entry) {
 func (w *world) id() string {
 	var s strings.Builder
 	for _, c := range w.calls {
-		rank, later := 0, 0
+		rank := 0
 		for _, o := range w.calls {
 			if o.arrival < c.arrival {
 				rank++
-			}
-			if o.arrival > c.refusedAt {
-				later++
 			}
 		}
 		s.WriteByte('|')
@@ -140,18 +137,12 @@ func (w *world) id() string {
 			continue
 		}
 		s.WriteByte(byte('0' + rank))
-		if c.refusedAt > 0 {
-			s.WriteByte(byte('a' + later))
-		}
 		if c.parkedAt != nil {
 			s.WriteString(c.parkedAt.name)
 		}
 		for i := range c.entries {
 			k := c.entries[i].key
 			s.WriteByte(byte('0' + k.overtakenCount(c.arrival)))
-			if c.refusedAt > 0 {
-				s.WriteByte(byte('0' + k.overtakenCount(c.refusedAt)))
-			}
 			if k.reserver == c {
 				s.WriteByte('!')
 			}
@@ -266,7 +257,7 @@ func (x *explorer) check(from, to *world, s step, direct int) string {
 			continue
 		}
 		old := from.calls[i]
-		if s.what != "unreserve" && old.state == waiting && old.mayReserve() &&
+		if all, _ := old.mayReserve(); s.what != "unreserve" && old.state == waiting && all &&
 			!slices.ContainsFunc(c.entries, func(e entry) bool { return e.key.foreign }) {
 			o := to.q.keys[old.parkedAt.name].owner
 			if slices.Contains(began, o) && o.arrival > c.arrival {

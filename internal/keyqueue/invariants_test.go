@@ -84,8 +84,10 @@ func (k *key) brokenOwners() string {
 		return "this process and another one have it"
 	case k.owner != nil && k.reserver != nil:
 		return "it is held and reserved"
-	case k.reserver != nil && k.reserver.state != waiting:
+	case k.reserver != nil && k.reserver.state != waiting && k.reserver.state != contending:
 		return "a call that does not wait reserves it"
+	case k.reserver != nil && k.reserver.state == contending && !k.reserver.contendsAbove(k.name):
+		return "a call that contends for a smaller key reserves it"
 	case k.contender != nil && k.contender.state != contending:
 		return "a call that does not contend has it"
 	case k.contender != nil && !k.foreign:
@@ -94,6 +96,13 @@ func (k *key) brokenOwners() string {
 		return "its overtakers are wrong"
 	}
 	return ""
+}
+
+// contendsAbove reports whether c contends for a key with a larger name.
+func (c *Call) contendsAbove(name string) bool {
+	return slices.ContainsFunc(c.entries, func(e entry) bool {
+		return e.key.contender == c && e.key.name > name
+	})
 }
 
 func (k *key) brokenHeap() string {

@@ -29,10 +29,6 @@ type modelCall struct {
 	overtaken map[string]int // how many later calls were granted each key
 	until     time.Time
 	arrival   int
-	// The number of calls that had arrived when it contended last; 0: it did not.
-	refused int
-	// How many calls that arrived after that were granted each key.
-	overtakenSince map[string]int
 }
 
 func (m *model) find(g *guest) *modelCall {
@@ -82,24 +78,37 @@ func (m *model) first(c *modelCall, key string) bool {
 	return true
 }
 
-func (m *model) mayReserve(c *modelCall) bool {
-	overtakenAgain := false
-	for _, k := range c.guest.keys {
-		if m.foreign[k] || !m.first(c, k) && c.overtaken[k] < maxOvertaken {
-			return false
-		}
-		overtakenAgain = overtakenAgain || c.overtakenSince[k] >= maxOvertaken
-	}
-	return c.refused == 0 || overtakenAgain
+// mayReserveAll is rule 3.
+func (m *model) mayReserveAll(c *modelCall) bool {
+	return !slices.ContainsFunc(c.guest.keys, func(k string) bool {
+		return m.foreign[k] || !m.first(c, k) && c.overtaken[k] < maxOvertaken
+	})
+}
+
+// mayReserve is rule 3 or 5.
+func (m *model) mayReserve(c *modelCall, key string) bool {
+	overdue := slices.ContainsFunc(c.guest.keys, func(k string) bool {
+		return c.overtaken[k] >= maxOvertaken
+	})
+	waitsForSmaller := slices.ContainsFunc(c.guest.keys, func(k string) bool {
+		return k <= key && (c.contends == k || !m.available(c, k))
+	})
+	return m.mayReserveAll(c) || overdue && !waitsForSmaller
 }
 
 func (m *model) reserve(c *modelCall) {
-	if m.ending || len(c.guest.keys) == 1 || !m.mayReserve(c) {
+	if m.ending || len(c.guest.keys) == 1 {
 		return
 	}
-	more := false
+	var keys []string
 	for _, k := range c.guest.keys {
-		if m.available(c, k) && !c.reserves[k] {
+		if m.mayReserve(c, k) {
+			keys = append(keys, k)
+		}
+	}
+	more := false
+	for _, k := range keys {
+		if m.available(c, k) && c.contends != k && !c.reserves[k] {
 			for _, o := range m.calls {
 				delete(o.reserves, k)
 			}
@@ -141,7 +150,7 @@ func (m *model) enter(g *guest) (runs bool) {
 	m.arrivals++
 	c := &modelCall{
 		guest: g, state: waiting, arrival: m.arrivals, reserves: map[string]bool{},
-		overtaken: map[string]int{}, overtakenSince: map[string]int{},
+		overtaken: map[string]int{},
 	}
 	m.calls = append(m.calls, c)
 	m.consider(c)
@@ -165,9 +174,6 @@ func (m *model) hold(g *guest, until time.Time) {
 		for _, k := range g.keys {
 			if o.wants(k) && !o.holds {
 				o.overtaken[k] += fasterOvertaking
-				if c.arrival > o.refused {
-					o.overtakenSince[k] += fasterOvertaking
-				}
 			}
 		}
 	}
@@ -176,10 +182,10 @@ func (m *model) hold(g *guest, until time.Time) {
 func (m *model) contend(g *guest, key string) {
 	c := m.find(g)
 	c.state, c.contends, m.foreign[key] = contending, key, true
-	c.refused, c.overtakenSince = m.arrivals, map[string]int{}
 	for _, k := range g.keys {
 		delete(m.passed, k)
 	}
+	m.reserve(c)
 	m.settle()
 }
 

@@ -15,14 +15,14 @@
 //     if at each of its keys it is the first waiting call, or overdue: maxOvertaken calls that
 //     arrived later were granted the key before it. So those that are far back in the queue of a
 //     hot key reserve no cold keys.
-//  4. The nodes know of no reservation: another process takes a reserved key if it wants it. Then
-//     the reservation was useless, and ended the turns of this process with that key. So a call
-//     reserves nothing while another process has one of its keys, as far as known. A call that
-//     contended reserves again only if since then maxOvertaken calls that arrived after that were
-//     granted one of its keys before it.
-//  5. A call reserves when it arrives, or when the key that it waited for last becomes free. But
-//     the end of a reservation lets calls run, and none reserve. The caller bounds the time of a
-//     reservation: see Caller.Reserving.
+//  4. While another process has one of its keys, as far as known, a call reserves by rule 5 alone:
+//     nobody uses what it reserves until that process is ready.
+//  5. A call that is overdue at one of its keys reserves those of its free keys whose names are
+//     smaller than those of all keys that stop it. It does so while it contends too. So who keeps a
+//     key waits for larger ones only, in whatever process, and nobody waits in a circle.
+//  6. A call reserves when it arrives or contends, or when the key that it waited for last becomes
+//     free. But the end of a reservation lets calls run, and none reserve. The caller bounds the
+//     time of a reservation: see Caller.Reserving.
 //
 // # Why no call starves
 //
@@ -34,8 +34,9 @@
 // overdue, and it is overdue if it is overtaken again and again. The same is true of a call that
 // contended.
 //
-// That is so within this process. A set whose keys other processes want all the time gets them only
-// when the nodes have all of them free at the same moment.
+// If other processes want the keys too, the call is overdue at some time, and collects its keys by
+// rule 5. Meanwhile the process keeps its place in the line for a reserved key, so no other takes
+// it. A reservation that ended too early begins again behind the next turn, and lasts longer.
 //
 // # Why there is no deadlock
 //
@@ -141,7 +142,7 @@ func (q *Queue) endWait(c *Call) {
 func (q *Queue) Contend(c *Call, name string) {
 	var changes changes
 	q.mu.Lock()
-	c.state, c.refusedAt = contending, q.arrivals
+	c.state = contending
 	for i := range c.entries {
 		k := c.entries[i].key
 		k.owner, k.passing = nil, Passing{}
@@ -149,6 +150,7 @@ func (q *Queue) Contend(c *Call, name string) {
 			k.contender, k.foreign = c, true
 		}
 	}
+	q.reserve(c, &changes)
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
@@ -235,6 +237,18 @@ func (q *Queue) clear(c *Call, k *key) {
 	if k.reserver == c {
 		k.reserver = nil
 	}
+}
+
+// Reserved returns the keys that c reserves.
+func (q *Queue) Reserved(c *Call) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for i := range c.entries {
+		if k := c.entries[i].key; k.reserver == c {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
 }
 
 // Unreserve ends the reservations of c, and returns their keys. No other call reserves these in its

@@ -257,30 +257,38 @@ func TestQueue_NoReservationForAKeyOfAnotherProcess(t *testing.T) {
 	require.Equal(t, "wrr", states(both, wantsA, late))
 }
 
-// The goal: a call that contended reserves again when maxOvertaken calls that arrived after that
-// overtook it, and not before. So this process loses a key at most once in as many turns.
-func TestQueue_ACallThatContendedReservesLater(t *testing.T) {
-	var q Queue
-	both := enter(t, &q, "ab")
-	b := enter(t, &q, "b")
-	q.Contend(&both.Call, "a")
-	q.Hold(&b.Call, at(1))
-	require.False(t, q.Retry(&both.Call))
-	a := holder(t, &q, "a") // which says that this process has a
-	for range maxOvertaken {
-		require.Zero(t, both.reservations)
-		next := enter(t, &q, "a")
+// The goal: a call that was overtaken often keeps smaller keys while it waits for a larger one that
+// another process has, and no larger ones while it waits for a smaller one.
+func TestQueue_AnOverdueCallKeepsSmallerKeys(t *testing.T) {
+	for contended, kept := range map[string]string{"b": "a", "a": ""} {
+		var q Queue
+		a := holder(t, &q, "a")
+		both := enter(t, &q, "ab")
+		q.Unreserve(&both.Call)
+		b := enter(t, &q, "b")
+		for range maxOvertaken {
+			q.Hold(&b.Call, at(1))
+			next := enter(t, &q, "b")
+			leave(&q, b)
+			b = next
+		}
+		leave(&q, b)
 		leave(&q, a)
-		require.Equal(t, "wr", states(both, next))
-		q.Hold(&next.Call, at(1))
-		a = next
+		require.Equal(t, "r", states(both))
+		q.Contend(&both.Call, contended)
+		var want []string
+		if kept != "" {
+			want = []string{kept}
+		}
+		require.Equal(t, want, q.Reserved(&both.Call))
+		wantsA, wantsB := enter(t, &q, "a"), enter(t, &q, "b")
+		require.Equal(t, map[string]string{"b": "cww", "a": "cwr"}[contended],
+			states(both, wantsA, wantsB))
+		if kept != "" {
+			require.Equal(t, want, q.Unreserve(&both.Call))
+			require.Equal(t, "crw", states(both, wantsA, wantsB))
+		}
 	}
-	leave(&q, b)
-	late := enter(t, &q, "b")
-	require.Equal(t, "ww", states(both, late), "b is reserved")
-	leave(&q, a)
-	require.Equal(t, "rw", states(both, late))
-	require.Equal(t, 1, both.reservations)
 }
 
 // The goal: when a contention ends, the calls run in the order of arrival.

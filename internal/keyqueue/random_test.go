@@ -180,10 +180,6 @@ func (p *pair) check() {
 				known := g.entries[i].key
 				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
 					known.overtakenCount(g.arrival))
-				if c.refused > 0 {
-					require.Equal(p.t, min(c.overtakenSince[k], maxOvertaken),
-						known.overtakenCount(g.refusedAt))
-				}
 			}
 		}
 	}

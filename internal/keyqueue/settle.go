@@ -72,12 +72,14 @@ func (q *Queue) run(c *Call, s *changes) {
 
 // reserve reserves the free keys of c, if only holders stop it. mu is held.
 func (q *Queue) reserve(c *Call, s *changes) {
-	if s.noReserving || len(c.entries) == 1 || !c.mayReserve() {
+	if s.noReserving || len(c.entries) == 1 {
 		return
 	}
+	all, below := c.mayReserve()
 	more := false
 	for i := range c.entries {
-		if k := c.entries[i].key; k.reserver != c && k.contender == nil && k.availableTo(c) {
+		if k := c.entries[i].key; k.reserver != c && k.contender == nil && k.availableTo(c) &&
+			(all || k.name < below) {
 			k.reserver, more = c, true
 		}
 	}

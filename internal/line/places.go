@@ -57,16 +57,28 @@ func (l *Places) Ask(key string, node int, wake func()) {
 		l.byKey[key] = in
 		l.any.Store(int64(len(l.byKey)))
 	}
-	asking := in.asking
-	in.asking, in.left, in.wake = true, false, wake
-	ticket := in.place.Ticket
+	in.left, in.wake = false, wake
+	l.send(key, in)
+}
+
+// Renew renews the place for a key, if there is one.
+func (l *Places) Renew(key string) {
+	l.mu.Lock()
+	if in := l.byKey[key]; in != nil && !in.left && in.place.Ticket > 0 {
+		l.send(key, in)
+		return
+	}
+	l.mu.Unlock()
+}
+
+// send asks the node, unless an answer is to come. mu is held, and send unlocks it.
+func (l *Places) send(key string, in *inLine) {
+	asking, ticket := in.asking, in.place.Ticket
+	in.asking = true
 	l.mu.Unlock()
 	if !asking {
-		l.ask(node, Ask{Key: key, Ticket: ticket, Answered: func(
-			p Place,
-		) {
-			l.answered(key, in, p)
-		}})
+		answered := func(p Place) { l.answered(key, in, p) }
+		l.ask(in.node, Ask{Key: key, Ticket: ticket, Answered: answered})
 	}
 }
 

@@ -102,14 +102,10 @@ func (k *Locker) Outage(keys []string) (queue *outage.Queue, lacks bool) {
 	return k.groups[group].outage, lacks
 }
 
-// Leases returns what the managers of all leases have counted together.
-func (k *Locker) Leases() (sum lease.Stats) {
+// Held returns how many leases are held now.
+func (k *Locker) Held() (leases int) {
 	for _, m := range slices.Concat(k.managers[:]...) {
-		s := m.Stats()
-		sum.Held += s.Held
-		sum.Extended += s.Extended
-		sum.Expired += s.Expired
-		sum.Lost += s.Lost
+		leases += m.Held()
 	}
-	return sum
+	return leases
 }

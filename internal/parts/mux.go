@@ -94,9 +94,6 @@ func New(nodes *Nodes, cfg multiplex.Config, owner Owner) (*Mux, error) {
 	return m, nil
 }
 
-// Groups returns how many groups of nodes there are. Those that share nodes count as one.
-func (m *Mux) Groups() int { return len(m.muxes) }
-
 // GroupOf returns the name of the group that a key belongs to now, given without the prefix.
 func (m *Mux) GroupOf(key string) string { return m.layout.Group(key) }
 
@@ -295,25 +292,22 @@ func (m *Mux) Lacking(keys []string) (group int, lacks bool) {
 	return m.first(keys[0]).Mux, false
 }
 
-// NodeStatus is the state of a node, and the name of its group.
-type NodeStatus struct {
-	multiplex.NodeStatus
-	Group string
+// Nodes returns the state of each node, in configuration order, and the names of their groups.
+func (m *Mux) Nodes() (nodes []multiplex.NodeStatus, groups []string) {
+	for i, mux := range m.muxes {
+		nodes = append(nodes, mux.Nodes()...)
+		groups = append(groups, m.layout.Muxes[i].Groups...)
+	}
+	return nodes, groups
 }
 
-// Nodes returns the state of each node of a group, in configuration order.
-func (m *Mux) Nodes(group int) []NodeStatus {
-	nodes := m.muxes[group].Nodes()
-	all := make([]NodeStatus, len(nodes))
-	for i, n := range nodes {
-		all[i] = NodeStatus{n, m.layout.Muxes[group].Groups[i]}
+// Sets returns the nodes of each set in which a quorum is needed, of all groups.
+func (m *Mux) Sets() (all [][]multiplex.NodeStatus) {
+	for group, mux := range m.muxes {
+		sets := quorum.Distinct(m.layout.Muxes[group].Systems...)
+		all = append(all, subsets(sets, mux.Nodes())...)
 	}
 	return all
-}
-
-// Sets returns the nodes of each set of a group in which a quorum is needed.
-func (m *Mux) Sets(group int) [][]NodeStatus {
-	return subsets(quorum.Distinct(m.layout.Muxes[group].Systems...), m.Nodes(group))
 }
 
 // subsets returns the elements of all that each of the sets has.
@@ -337,18 +331,13 @@ func (m *Mux) SpareNodes() int {
 	return spare
 }
 
-// Stats returns the counts of all groups together.
-func (m *Mux) Stats() (sum multiplex.Stats) {
+// Attempts returns the sums of multiplex.Mux.Attempts.
+func (m *Mux) Attempts() (sent, splitVotes uint64) {
 	for _, mux := range m.muxes {
-		s := mux.Stats()
-		sum.Flushes += s.Flushes
-		sum.Operations += s.Operations
-		sum.Attempts += s.Attempts
-		sum.SplitVotes += s.SplitVotes
-		sum.PendingReleases += s.PendingReleases
-		sum.DroppedReleases += s.DroppedReleases
+		s, split := mux.Attempts()
+		sent, splitVotes = sent+s, splitVotes+split
 	}
-	return sum
+	return sent, splitVotes
 }
 
 // ToInspect returns the nodes for an inspection.Inspector, in the order of the groups.

@@ -54,10 +54,9 @@ func (i *Inspector) Inspect(ctx context.Context) ([]Finding, error) {
 	}
 	var states []Status
 	if i.client != nil {
-		for group := range i.client.Groups() {
-			for _, n := range i.client.Nodes(group) {
-				states = append(states, Status{n.State, n.Err})
-			}
+		nodes, _ := i.client.Nodes()
+		for _, n := range nodes {
+			states = append(states, Status{n.State, n.Err})
 		}
 	}
 	for _, f := range facts {

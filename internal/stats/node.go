@@ -75,11 +75,6 @@ func (n *Node) FlushStarted(operations int) time.Time {
 // FlushEnded counts the time that a flush took.
 func (n *Node) FlushEnded(took time.Duration) { n.latency.Observe(took) }
 
-// Flushed returns how many flushes were made, and how many operations they carried.
-func (n *Node) Flushed() (flushes, operations uint64) {
-	return n.flushes.Load(), n.operations.Load()
-}
-
 // Stats returns the counts. They are not taken at one moment.
 func (n *Node) Stats() NodeStats {
 	of := func(f NodeFailure) uint64 { return n.failures[f].Load() }

@@ -39,6 +39,12 @@ func (c *Counters) Rows() []Row {
 	return rows
 }
 
+// Leases returns how many extensions were confirmed, and how many leases have expired or were lost.
+func (c *Counters) Leases() (extended, expired, lost uint64) {
+	return c.extensions[Confirmed].Load(), c.holds[Expired].Snapshot().Total(),
+		c.holds[Lost].Snapshot().Total()
+}
+
 // timed returns a row of which each count has a duration.
 func timed(what string, o Outcome, took Snapshot) Row {
 	return Row{What: what, Outcome: o, Count: took.Total(), Durations: took}
