@@ -13,9 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// maxAsync is how many calls of AcquireAsync may be outstanding.
-const maxAsync = 1 << 16
-
 // The goal: calls for one key are granted, and their functions called, in the order of the calls,
 // and only the first of them asks the nodes.
 func TestAsync_CallsAreGrantedInOrder(t *testing.T) {
@@ -123,47 +120,6 @@ func TestAsync_ACallThatIsRefusedIsNotDone(t *testing.T) {
 		require.ErrorIs(t, c.AcquireAsync(over, []string{"k"}, done), context.Canceled)
 		require.NoError(t, c.Close(t.Context()))
 		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done), lockpipe.ErrClosed)
-	})
-}
-
-// The goal: the number of outstanding calls is bounded. A call that has ended counts until its
-// function returns. Room that becomes free is used.
-func TestAsync_OutstandingCallsAreBounded(t *testing.T) {
-	skipIfShort(t, "more outstanding calls than there may be")
-	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		held := v.hold(t, c, "k")
-		block := make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		ended := make(chan error, 2*maxAsync)
-		done := func(_ *lockpipe.Lease, err error) {
-			<-block
-			ended <- err
-		}
-		for range maxAsync {
-			require.NoError(t, c.AcquireAsync(ctx, []string{"k"}, done))
-		}
-		require.ErrorIs(t, c.AcquireAsync(ctx, []string{"k"}, done), lockpipe.ErrOverloaded)
-		cancel()
-		synctest.Wait() // all have ended, and 64 functions block
-		for range 64 {
-			require.NoError(t, c.AcquireAsync(t.Context(), []string{"other"}, done,
-				lockpipe.WithTTL(20*time.Millisecond)))
-		}
-		require.ErrorIs(t, c.AcquireAsync(t.Context(), []string{"k"}, done), lockpipe.ErrOverloaded)
-		close(block)
-		cancelled := 0
-		for range maxAsync + 64 {
-			if err := <-ended; err != nil {
-				require.ErrorIs(t, err, context.Canceled)
-				cancelled++
-			}
-		}
-		require.Equal(t, maxAsync, cancelled)
-		l := granted(t, async(t.Context(), t, c, []string{"free"}))
-		release(t, l)
-		release(t, held)
 	})
 }
 

@@ -216,7 +216,8 @@ func (p *Policy) placed(f Facts) Action {
 	if p.renewals++; p.first {
 		renewal = maxRenewal
 	}
-	p.renewAt, p.pollAt, p.stage = f.Now.Add(renewal), f.Now.Add(p.delay), watching
+	p.renewAt, p.stage = f.Now.Add(renewal), watching
+	p.pollAt = f.Now.Add(p.delay * time.Duration(1+l.Ahead))
 	switch {
 	case l.Ticket == 0:
 		p.stage = tooMany
@@ -252,7 +253,8 @@ func (p *Policy) watched(f Facts) Action {
 	return waitUntil(until, f.Now)
 }
 
-// lookAt returns when to ask for the place again. Without pushes that is after the delay.
+// lookAt returns when to ask for the place again. Without pushes that is after the delay of each
+// client until its turn.
 func (p *Policy) lookAt(w watch.State) time.Time {
 	if w.Known && !w.Notifies && p.pollAt.Before(p.renewAt) {
 		return p.pollAt

@@ -118,11 +118,11 @@ func TestPolicy_Rules(t *testing.T) {
 			look(162*ms, inTheLine, missing, watchesIt),
 			look(163*ms, inTheLine, missing, waits(319*ms)), // and half as often
 		},
-		"without pushes it asks again after the delay": {
+		"without pushes it asks again after the delay, once for each client until its turn": {
 			look(0, asked, gone, asks),
 			look(1*ms, inTheLine, gone, watchesIt),
-			look(2*ms, inTheLine, watch.State{Known: true, Active: true}, waits(19*ms)),
-			look(21*ms, inTheLine, watch.State{Known: true, Active: true}, asks),
+			look(2*ms, inTheLine, watch.State{Known: true, Active: true}, waits(59*ms)),
+			look(61*ms, inTheLine, watch.State{Known: true, Active: true}, asks),
 		},
 		"nor does the first one wait longer without pushes": {
 			look(0, asked, gone, asks),
