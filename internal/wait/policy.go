@@ -212,8 +212,7 @@ func (p *Policy) placed(f Facts) Action {
 	}
 	p.before = l.Before
 	renewal := (minRenewal + time.Duration(l.Ahead)*renewalPerPlace) << min(p.renewals, 5)
-	renewal = min(renewal, maxRenewal)
-	if p.renewals++; p.first {
+	if p.renewals++; p.first || renewal > maxRenewal {
 		renewal = maxRenewal
 	}
 	p.renewAt, p.stage = f.Now.Add(renewal), watching
@@ -253,8 +252,7 @@ func (p *Policy) watched(f Facts) Action {
 	return waitUntil(until, f.Now)
 }
 
-// lookAt returns when to ask for the place again. Without pushes that is after the delay of each
-// client until its turn.
+// lookAt returns when to ask again. Without pushes that is after a delay for each client before it.
 func (p *Policy) lookAt(w watch.State) time.Time {
 	if w.Known && !w.Notifies && p.pollAt.Before(p.renewAt) {
 		return p.pollAt
