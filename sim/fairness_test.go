@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe"
 	"github.com/stretchr/testify/require"
 )
 
@@ -80,8 +81,8 @@ func TestFairness_CrowdsAndASetOfTheirKeys(t *testing.T) {
 	}{
 		{2, 8, 2, 4, 800 * time.Millisecond},
 		{2, 16, 1, 4, 800 * time.Millisecond},
-		{4, 1, 4, 10, 3 * time.Second},
-		{16, 1, 4, 20, 3 * time.Second},
+		{4, 1, 4, 10, 5 * time.Second},
+		{16, 1, 4, 20, 5 * time.Second},
 	} {
 		for seed := range uint64(2) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,6 +104,61 @@ func TestFairness_CrowdsAndASetOfTheirKeys(t *testing.T) {
 				require.Greater(t, turnsOfSets/test.sets, ofACaller/test.part)
 			})
 		}
+	}
+}
+
+// The goal: a process that only wants {a,b} has turns beside the crowds of other processes.
+func TestFairness_ASetOfAProcessOfItsOwn(t *testing.T) {
+	for _, test := range []struct{ crowds, callers, sets int }{{2, 4, 1}, {16, 1, 2}} {
+		inProcesses(t, test.crowds+test.sets, 200*time.Microsecond, func(t *testing.T, r *run) {
+			var all sync.WaitGroup
+			var sets []*crowd
+			for i, p := range r.processes {
+				if i < test.crowds {
+					p.crowd(&all, test.callers, "a")
+					p.crowd(&all, test.callers, "b")
+				} else {
+					sets = append(sets, p.crowd(&all, 1, "a", "b"))
+				}
+			}
+			all.Wait()
+			for _, c := range sets {
+				t.Logf("%+v: %d turns, the longest wait %v", test, c.turns, c.longest)
+				require.Less(t, c.longest, 5*time.Second)
+				require.Greater(t, c.turns, 5)
+			}
+		})
+	}
+}
+
+// The goal: callers that want {a,b} do not keep others from a while somebody holds b for long.
+func TestFairness_ASetThatWaitsForLong(t *testing.T) {
+	for _, processes := range []int{2, 4} {
+		turns := map[bool]int{}
+		for _, withSets := range []bool{false, true} {
+			inProcesses(t, processes, 200*time.Microsecond, func(t *testing.T, r *run) {
+				b, err := r.processes[0].currentClient().Acquire(t.Context(), "b",
+					lockpipe.WithAutoExtend(time.Hour))
+				require.NoError(t, err)
+				var all sync.WaitGroup
+				var ofA []*crowd
+				for _, p := range r.processes {
+					ofA = append(ofA, p.crowd(&all, 4, "a"))
+					if withSets {
+						p.crowd(&all, 1, "a", "b")
+					}
+				}
+				time.Sleep(8 * time.Second)
+				require.NoError(t, b.Release(t.Context()))
+				all.Wait()
+				for _, c := range ofA {
+					turns[withSets] += c.turns
+				}
+			})
+		}
+		t.Logf("%d processes: %d turns of a without sets, %d with them", processes, turns[false],
+			turns[true])
+		require.Greater(t, turns[true], turns[false]*8/10)
 	}
 }
 

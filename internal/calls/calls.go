@@ -91,7 +91,7 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 // Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
 // then it returns why.
 func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
-	return c.sleep(ctx, wait.NoQuorumDelay(o.RetryDelay()))
+	return c.locker.Sleep(ctx, wait.NoQuorumDelay(o.RetryDelay()))
 }
 
 // newWake returns a channel and a function that wakes its receiver. The function does not block.

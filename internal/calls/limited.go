@@ -2,7 +2,6 @@ package calls
 
 import (
 	"context"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/wait"
@@ -30,7 +29,7 @@ func (c *Calls) acquireLimited(ctx context.Context, keys []string, o *locker.Opt
 			if f.IsNoQuorum() {
 				delay = wait.NoQuorumDelay(delay)
 			}
-			end = c.sleep(ctx, delay)
+			end = c.locker.Sleep(ctx, delay)
 		}
 		switch last = f; {
 		case end != nil:
@@ -39,16 +38,4 @@ func (c *Calls) acquireLimited(ctx context.Context, keys []string, o *locker.Opt
 			return nil, f.AfterWaiting(keys, o.Start)
 		}
 	}
-}
-
-// sleep waits for this long, or until ctx or the client ends: then it returns why.
-func (c *Calls) sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-c.locker.Closing():
-	}
-	return c.locker.EndReason(ctx)
 }

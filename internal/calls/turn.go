@@ -28,8 +28,7 @@ const (
 	// at most maxReservation because of a call that waits for the holder.
 	minReservation = 10 * time.Millisecond
 	maxReservation = time.Second
-	// placeRenewal is how often the process renews its places in lines for reserved keys. It is
-	// shorter than the grace of line.Node.
+	// placeRenewal is how often places for reserved keys are renewed, within line.Node's grace.
 	placeRenewal = 20 * time.Millisecond
 )
 
@@ -57,7 +56,7 @@ func (s *waitingCall) sleep() bool {
 			return true
 		}
 		s.contending = true
-		s.calls.locker.Queue.Contend(s.turn, key)
+		s.calls.locker.Queue.Contend(s.turn, key, s.stuck)
 		s.leaveLines(s.keys...) // for its other keys
 	}
 	s.actor.Store(asleep)

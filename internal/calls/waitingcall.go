@@ -41,6 +41,8 @@ type waitingCall struct {
 	watch      *multiplex.Watch
 	watched    wait.Action       // the subscription of watch
 	side       int               // of the key that another process holds: see parts.Mux.Side
+	had, met   map[string]string // of several keys: who had each last, and when it was refused
+	stuck      bool              // who had the key has refused the call before
 	failed     bool              // an attempt failed, not only for its fence
 	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
 	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
@@ -56,6 +58,9 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Optio
 	s.turn = &keyqueue.Call{Caller: s}
 	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
 	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
+	if len(keys) > 1 {
+		s.had, s.met = map[string]string{}, map[string]string{}
+	}
 	return s
 }
 
@@ -263,7 +268,11 @@ func (s *waitingCall) facts() wait.Facts {
 	f := wait.Facts{Now: time.Now(), Own: s.own, Watch: s.watchState()}
 	if lines := s.calls.locker.Lines; lines.Any() {
 		f.Contended = lines.Contended(s.keys, f.Now)
-		f.Place, f.Asking = lines.State(s.policy.BlockedKey(), s.policy.ArbiterNode())
+		key := s.policy.BlockedKey()
+		f.Place, f.Asking = lines.State(key, s.policy.ArbiterNode())
+		if s.had != nil && f.Place.Known && !f.Place.Free {
+			s.had[key] = f.Place.Token
+		}
 	}
 	return f
 }
@@ -339,11 +348,15 @@ func (s *waitingCall) recordFailure(f *locker.Failure) {
 	if !f.IsNoQuorum() { // without a quorum the next call would hardly find one
 		s.parking.finish()
 	}
-	s.failed, s.reason = true, f
+	s.failed, s.reason, s.stuck = true, f, true
 	key := ""
 	if f.IsHeld() && len(f.Votes.Keys) > 0 {
 		key = f.Votes.Keys[0]
 		s.side = s.calls.locker.Mux.Side(key, f.Votes.Nodes, s.side)
+		before, met := s.met[key]
+		if s.stuck = met && before == s.had[key]; s.met != nil {
+			s.met[key] = s.had[key]
+		}
 	}
 	s.policy.Failed(time.Now(), key, s.opts.RetryDelay())
 }

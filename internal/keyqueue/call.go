@@ -11,8 +11,8 @@ type Caller interface {
 	// Successor, which return that. So it does not come late if its owner waits for it: the owner
 	// of a call for which GiveUp returned false calls Leave after Run, not before.
 	Run()
-	// Reserving says that the call reserves keys from now on, or more of them than before. It still
-	// waits. Its owner calls Unreserve after a bounded time. Reserving may come late:
+	// Reserving says that the call reserves keys from now on, or more of them than before, while it
+	// waits or contends. Its owner calls Unreserve after a bounded time. Reserving may come late:
 	// the call may run or be outside. Then Unreserve does no harm.
 	Reserving()
 	// Released says that this process no longer holds the key for which the call contends. It may
@@ -27,6 +27,7 @@ type Call struct {
 
 	// Guarded by the queue's mu:
 	arrival   uint64 // the order of Enter
+	refused   int    // how often it contended; counted up to maxOvertaken
 	entries   []entry
 	one       [1]entry // memory of entries if there is a single key
 	state     state
@@ -58,9 +59,8 @@ func (c *Call) blockedBy() *key {
 
 // mayReserve returns which of its free keys c may reserve: all, or those with names below this one:
 // see rules 3 to 5. mu is held.
-func (c *Call) mayReserve() (all bool, below string) {
-	overdue := false
-	all = true
+func (c *Call) mayReserve() (bool, string) {
+	all, overdue, below := true, c.refused >= maxOvertaken, ""
 	for i := range c.entries {
 		e := &c.entries[i]
 		k := e.key

@@ -64,7 +64,7 @@ func (c *client) attempt() {
 		c.granted <- false
 	case n == 0:
 		c.e.refused.Add(1)
-		c.e.queue.Contend(&c.Call, c.keys[rand.IntN(len(c.keys))])
+		c.e.queue.Contend(&c.Call, c.keys[rand.IntN(len(c.keys))], rand.IntN(2) == 0)
 		c.e.busy.Go(c.retry)
 		c.e.busy.Go(c.retry) // a push and a timer
 	default:

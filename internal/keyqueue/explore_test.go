@@ -137,6 +137,7 @@ func (w *world) id() string {
 			continue
 		}
 		s.WriteByte(byte('0' + rank))
+		s.WriteByte(byte('0' + c.refused))
 		if c.parkedAt != nil {
 			s.WriteString(c.parkedAt.name)
 		}
@@ -217,7 +218,8 @@ func (x *explorer) do(w *world, s step) (direct int) {
 	case "retry":
 		runs = w.q.Retry(c)
 	case "contend":
-		w.q.Contend(c, s.key)
+		w.q.Contend(c, s.key, false)
+		refuseFaster(c)
 	case "leave":
 		w.q.Leave(c, time.Time{})
 	case "succeed":

@@ -133,6 +133,9 @@ func (k *key) overtakenCount(arrival uint64) (n int) {
 // fasterOvertaking is how often an overtaking counts in the tests that can't wait for maxOvertaken.
 const fasterOvertaking = maxOvertaken / 2
 
+// refuseFaster counts fasterOvertaking times that c, which contends, was refused.
+func refuseFaster(c *Call) { c.refused = min(c.refused+fasterOvertaking-1, maxOvertaken) }
+
 // overtakeFaster counts fasterOvertaking times that c, which was granted its keys, overtook others.
 func overtakeFaster(c *Call) {
 	for i := range c.entries {

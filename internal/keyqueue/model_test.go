@@ -25,6 +25,7 @@ type modelCall struct {
 	holds     bool
 	waitsFor  string // the key that it could not have when it was considered last
 	contends  string
+	refused   int
 	reserves  map[string]bool
 	overtaken map[string]int // how many later calls were granted each key
 	until     time.Time
@@ -87,7 +88,7 @@ func (m *model) mayReserveAll(c *modelCall) bool {
 
 // mayReserve is rule 3 or 5.
 func (m *model) mayReserve(c *modelCall, key string) bool {
-	overdue := slices.ContainsFunc(c.guest.keys, func(k string) bool {
+	overdue := c.refused >= maxOvertaken || slices.ContainsFunc(c.guest.keys, func(k string) bool {
 		return c.overtaken[k] >= maxOvertaken
 	})
 	waitsForSmaller := slices.ContainsFunc(c.guest.keys, func(k string) bool {
@@ -179,14 +180,18 @@ func (m *model) hold(g *guest, until time.Time) {
 	}
 }
 
-func (m *model) contend(g *guest, key string) {
+func (m *model) contend(g *guest, key string, again bool) {
 	c := m.find(g)
 	c.state, c.contends, m.foreign[key] = contending, key, true
+	c.refused++
 	for _, k := range g.keys {
 		delete(m.passed, k)
 	}
-	m.reserve(c)
+	if !again {
+		m.reserve(c)
+	}
 	m.settle()
+	c.refused += fasterOvertaking - 1
 }
 
 func (m *model) retry(g *guest) (runs bool) {

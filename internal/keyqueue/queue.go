@@ -17,9 +17,10 @@
 //     hot key reserve no cold keys.
 //  4. While another process has one of its keys, as far as known, a call reserves by rule 5 alone:
 //     nobody uses what it reserves until that process is ready.
-//  5. A call that is overdue at one of its keys reserves those of its free keys whose names are
-//     smaller than those of all keys that stop it. It does so while it contends too. So who keeps a
-//     key waits for larger ones only, in whatever process, and nobody waits in a circle.
+//  5. A call that is overdue at one of its keys, or has contended so often, reserves those of its
+//     free keys whose names are smaller than those of all keys that stop it. It does so while it
+//     contends too, but not again for a holder that has stopped it before. Such a call waits for
+//     larger keys than it keeps, so in whatever process, none waits for itself.
 //  6. A call reserves when it arrives or contends, or when the key that it waited for last becomes
 //     free. But the end of a reservation lets calls run, and none reserve. The caller bounds the
 //     time of a reservation: see Caller.Reserving.
@@ -36,7 +37,7 @@
 //
 // If other processes want the keys too, the call is overdue at some time, and collects its keys by
 // rule 5. Meanwhile the process keeps its place in the line for a reserved key, so no other takes
-// it. A reservation that ended too early begins again behind the next turn, and lasts longer.
+// it. A reservation that ends too early is repeated, and lasts longer, for a second at most.
 //
 // # Why there is no deadlock
 //
@@ -137,12 +138,12 @@ func (q *Queue) endWait(c *Call) {
 
 // Contend says that another process holds the key with this name, and that c, which runs and holds
 // nothing, contends for it. c waits again, in its place, and calls Retry when it wants to try
-// again. Until then no other call of this process may have this key. The other keys of c are free.
-// name is one of its keys.
-func (q *Queue) Contend(c *Call, name string) {
-	var changes changes
+// again. Until then no other call of this process may have this key. The other keys of c are free,
+// but for those that it reserves. again: who has the key has stopped c before: c reserves nothing.
+func (q *Queue) Contend(c *Call, name string, again bool) {
+	changes := changes{noReserving: again}
 	q.mu.Lock()
-	c.state = contending
+	c.state, c.refused = contending, min(c.refused+1, maxOvertaken)
 	for i := range c.entries {
 		k := c.entries[i].key
 		k.owner, k.passing = nil, Passing{}
@@ -151,6 +152,7 @@ func (q *Queue) Contend(c *Call, name string) {
 		}
 	}
 	q.reserve(c, &changes)
+	changes.noReserving = false
 	q.settle(c.entries, &changes)
 	q.mu.Unlock()
 	changes.report()
@@ -251,8 +253,7 @@ func (q *Queue) Reserved(c *Call) (keys []string) {
 	return keys
 }
 
-// Unreserve ends the reservations of c, and returns their keys. No other call reserves these in its
-// place.
+// Unreserve ends the reservations of c, and returns their keys. No other call reserves these then.
 func (q *Queue) Unreserve(c *Call) (keys []string) {
 	changes := changes{noReserving: true}
 	q.mu.Lock()

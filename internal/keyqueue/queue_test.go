@@ -209,7 +209,7 @@ func TestQueue_OnlyGrantsOutOfOrderCountAsPasses(t *testing.T) {
 		next := enter(t, &q, "a")
 		leave(&q, hot)
 		require.Equal(t, "rw", states(call, next))
-		q.Contend(&call.Call, "a")
+		q.Contend(&call.Call, "a", false)
 		require.Equal(t, "cw", states(call, next), "it stays in its place")
 		require.True(t, q.Retry(&call.Call))
 		q.Hold(&call.Call, at(9))
@@ -223,7 +223,7 @@ func TestQueue_OnlyGrantsOutOfOrderCountAsPasses(t *testing.T) {
 func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
 	var q Queue
 	call, wantsA, wantsB := enter(t, &q, "ab"), enter(t, &q, "a"), enter(t, &q, "b")
-	q.Contend(&call.Call, "a")
+	q.Contend(&call.Call, "a", false)
 	require.Equal(t, "cwr", states(call, wantsA, wantsB), "it reserves nothing")
 	require.Same(t, call, q.Contender(keys("ab")))
 	require.Nil(t, q.Contender(keys("a")), "it wants other keys")
@@ -244,7 +244,7 @@ func TestQueue_ContentionKeepsOneKeyAndFreesTheOthers(t *testing.T) {
 func TestQueue_NoReservationForAKeyOfAnotherProcess(t *testing.T) {
 	var q Queue
 	a, contends := holder(t, &q, "a"), enter(t, &q, "b")
-	q.Contend(&contends.Call, "b")
+	q.Contend(&contends.Call, "b", false)
 	both, wantsA := enter(t, &q, "ab"), enter(t, &q, "a")
 	leave(&q, a)
 	require.Equal(t, "cwr", states(contends, both, wantsA), "nobody reserves a")
@@ -275,7 +275,7 @@ func TestQueue_AnOverdueCallKeepsSmallerKeys(t *testing.T) {
 		leave(&q, b)
 		leave(&q, a)
 		require.Equal(t, "r", states(both))
-		q.Contend(&both.Call, contended)
+		q.Contend(&both.Call, contended, false)
 		var want []string
 		if kept != "" {
 			want = []string{kept}
@@ -287,8 +287,27 @@ func TestQueue_AnOverdueCallKeepsSmallerKeys(t *testing.T) {
 		if kept != "" {
 			require.Equal(t, want, q.Unreserve(&both.Call))
 			require.Equal(t, "crw", states(both, wantsA, wantsB))
+			leave(&q, wantsA)
+			require.True(t, q.Retry(&both.Call))
+			q.Contend(&both.Call, contended, true)
+			require.Empty(t, q.Reserved(&both.Call), "nothing is new")
 		}
 	}
+}
+
+// The goal: a call that other processes have refused often keeps smaller keys too, although no call
+// of this process has overtaken it.
+func TestQueue_ACallThatIsRefusedOftenKeepsSmallerKeys(t *testing.T) {
+	var q Queue
+	both := enter(t, &q, "ab")
+	for range maxOvertaken {
+		require.Empty(t, q.Reserved(&both.Call))
+		q.Contend(&both.Call, "b", false)
+		if len(q.Reserved(&both.Call)) == 0 {
+			require.True(t, q.Retry(&both.Call))
+		}
+	}
+	require.Equal(t, []string{"a"}, q.Reserved(&both.Call))
 }
 
 // The goal: when a contention ends, the calls run in the order of arrival.
@@ -298,7 +317,7 @@ func TestQueue_RetryLetsAnEarlierCallRunFirst(t *testing.T) {
 	early := enter(t, &q, "xk")
 	q.Unreserve(&early.Call)
 	late := enter(t, &q, "k")
-	q.Contend(&late.Call, "k")
+	q.Contend(&late.Call, "k", false)
 	leave(&q, x)
 	require.Equal(t, "wc", states(early, late), "another process holds k, and late asks for it")
 	require.False(t, q.Retry(&late.Call))
@@ -328,7 +347,7 @@ func TestQueue_GivingUpFreesReservationsAndContentions(t *testing.T) {
 	require.Equal(t, "orw", states(both, b, c))
 	require.False(t, q.GiveUp(&both.Call))
 	require.False(t, q.GiveUp(&b.Call), "it runs")
-	q.Contend(&b.Call, "b")
+	q.Contend(&b.Call, "b", false)
 	require.True(t, q.GiveUp(&b.Call))
 	require.Equal(t, "hor", states(a, b, c))
 	leave(&q, c)
@@ -383,7 +402,7 @@ func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	require.True(t, q.Served(&b.Call), "c came later")
 	q.Leave(&b.Call, at(2))
 	require.Equal(t, Passing{at(1), 2}, q.Passing(&c.Call))
-	q.Contend(&c.Call, "k")
+	q.Contend(&c.Call, "k", false)
 	require.True(t, q.Retry(&c.Call))
 	require.Zero(t, q.Passing(&c.Call))
 	q.Yield(&c.Call, at(3))
@@ -430,7 +449,7 @@ func TestQueue_AReleaseOfSeveralKeysNotifiesAllContenders(t *testing.T) {
 	var q Queue
 	a, b, c, other := enter(t, &q, "a"), enter(t, &q, "b"), enter(t, &q, "cd"), enter(t, &q, "x")
 	for _, g := range []*guest{a, b, c, other} {
-		q.Contend(&g.Call, g.keys[len(g.keys)-1])
+		q.Contend(&g.Call, g.keys[len(g.keys)-1], false)
 	}
 	runs := enter(t, &q, "r")
 	q.Released(keys("narbd"))
@@ -444,14 +463,14 @@ func TestQueue_TheContenderIsFoundAtAnyKey(t *testing.T) {
 	for _, contended := range []string{"a", "b", "c"} {
 		var q Queue
 		call := enter(t, &q, "abc")
-		q.Contend(&call.Call, contended)
+		q.Contend(&call.Call, contended, false)
 		require.Same(t, call, q.Contender(keys("abc")), contended)
 	}
 	var q Queue
 	both := enter(t, &q, "ab")
-	q.Contend(&both.Call, "b")
+	q.Contend(&both.Call, "b", false)
 	one := enter(t, &q, "a")
-	q.Contend(&one.Call, "a")
+	q.Contend(&one.Call, "a", false)
 	require.Equal(t, "cc", states(both, one))
 	require.Nil(t, q.Contender(keys("ab")))
 	require.Same(t, one, q.Contender(keys("a")))

@@ -121,8 +121,10 @@ func (p *pair) step(g *guest) {
 		leave()
 	case n < 8:
 		key := g.keys[p.r.IntN(len(g.keys))]
-		p.change(none(func() { p.queue.Contend(&g.Call, key) }),
-			none(func() { p.model.contend(g, key) }))
+		again := p.r.IntN(4) == 0
+		p.change(none(func() { p.queue.Contend(&g.Call, key, again) }),
+			none(func() { p.model.contend(g, key, again) }))
+		refuseFaster(&g.Call)
 	default:
 		p.queue.Hold(&g.Call, now)
 		if !c.holds {

@@ -16,7 +16,7 @@ const (
 
 // Places has the places of this process in the lines for keys. There is one place for a key,
 // whoever waits for it here: the call that contends for the key, and the next one if that gives up.
-// The lease keeps the place, and its release ends it, which tells the next client.
+// A reservation and the lease keep the place. Its release ends it, which tells the next client.
 //
 // All methods are safe for concurrent use.
 type Places struct {

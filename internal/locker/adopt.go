@@ -81,21 +81,21 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 			takes, rivals = multiplex.TakesUnmarked, rivals+1
 		}
 		k.cleanUp(ctx, &a, len(h.Keys))
-		if rivals > 0 {
-			k.pause(ctx, o.RetryDelay()<<(rivals-1))
-		}
-		if k.EndReason(ctx) != nil {
+		if k.EndReason(ctx) != nil || rivals > 0 &&
+			k.Sleep(ctx, o.RetryDelay()<<(rivals-1)) != nil {
 			return nil, f
 		}
 	}
 }
 
-// pause waits for d, or until ctx ends or the close begins.
-func (k *Locker) pause(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
+// Sleep waits for d, or until ctx or the client ends: then it returns why.
+func (k *Locker) Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
+	case <-timer.C:
 	case <-ctx.Done():
 	case <-k.closing:
 	}
+	return k.EndReason(ctx)
 }

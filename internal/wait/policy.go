@@ -164,7 +164,7 @@ func (p *Policy) Next(f Facts) Action {
 func (p *Policy) start(f Facts) {
 	key := f.Contended
 	switch {
-	case p.continues:
+	case p.continues, p.begins && !p.yields && f.Place.First(): // nobody is overtaken
 		key = ""
 	case p.yields && key == "":
 		key = p.Key

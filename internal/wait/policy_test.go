@@ -177,23 +177,27 @@ func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
 	require.Len(t, nodes, 3)
 }
 
-// The goal: a turn that begins in the process asks at once, unless others are known to want a key,
-// or are to have their turn in any case. In the process's own time it asks at once.
+// The goal: a turn that begins in the process asks at once, unless others are known to want a key
+// and may be before it, or are to have their turn in any case. In the process's own time it asks at
+// once.
 func TestPolicy_ATurnBegins(t *testing.T) {
 	for _, test := range []struct {
 		begin     func(*Policy)
 		contended string
+		place     line.Place
 		want      Action
 	}{
-		{func(p *Policy) { p.Begin(false) }, "", attempts},
-		{func(p *Policy) { p.Begin(false) }, "k", asks},
-		{func(p *Policy) { p.Begin(true) }, "", asks},
-		{func(p *Policy) { p.Continue() }, "k", attempts},
+		{func(p *Policy) { p.Begin(false) }, "", noAnswer, attempts},
+		{func(p *Policy) { p.Begin(false) }, "k", noAnswer, asks},
+		{func(p *Policy) { p.Begin(false) }, "k", inTheLine, asks},
+		{func(p *Policy) { p.Begin(false) }, "k", firstHeld, attempts},
+		{func(p *Policy) { p.Begin(true) }, "", firstHeld, asks},
+		{func(p *Policy) { p.Continue() }, "k", inTheLine, attempts},
 	} {
 		p := refused()
 		require.Equal(t, asks, p.Next(Facts{Now: at(0), Asking: true}))
 		test.begin(p)
-		f := Facts{Now: at(ms), Contended: test.contended, Asking: true}
+		f := Facts{Now: at(ms), Contended: test.contended, Place: test.place, Asking: true}
 		require.Equal(t, test.want, p.Next(f))
 	}
 }

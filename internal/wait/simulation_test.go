@@ -223,7 +223,7 @@ func (p *process) begin() {
 	p.policy = &Policy{
 		Key: "k", MaxDelay: 60 * ms, Arbiter: func(string, int) int { return 0 },
 	}
-	p.facts.Contended = "k"
+	p.facts.Contended, p.facts.Place = "k", line.Place{} // it has left the line
 	p.policy.Begin(false)
 	p.act()
 }
