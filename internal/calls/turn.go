@@ -24,8 +24,7 @@ const (
 const (
 	// minReservation is the time of a call's first reservation: about the time of one turn. It
 	// doubles with each one that ends before the call's turn, up to maxReservation. So a call gets
-	// its turn behind holders that hold for longer. A holder that asks for a further key waits for
-	// at most maxReservation because of a call that waits for the holder.
+	// its turn behind holders that hold for longer.
 	minReservation = 10 * time.Millisecond
 	maxReservation = time.Second
 	// placeRenewal is how often places for reserved keys are renewed, within line.Node's grace.

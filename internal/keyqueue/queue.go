@@ -35,9 +35,8 @@
 // overdue, and it is overdue if it is overtaken again and again. The same is true of a call that
 // contended.
 //
-// If other processes want the keys too, the call is overdue at some time, and collects its keys by
-// rule 5. Meanwhile the process keeps its place in the line for a reserved key, so no other takes
-// it. A reservation that ends too early is repeated, and lasts longer, for a second at most.
+// Among processes a call collects its keys by rule 5, and its process keeps its place in the line
+// for a reserved key. A reservation that ends too early is repeated, and lasts longer, up to 1 s.
 //
 // # Why there is no deadlock
 //
@@ -51,8 +50,7 @@
 // A waiting call is parked at one key that it can't have. A change looks only at calls that are
 // parked at a key that became free, in the order of arrival, until one of them takes or reserves
 // the key. A look takes time in the number of the call's keys. The calls of one key are a heap. A
-// call that can't have another of its keys moves to that one. So when a reservation ends, many
-// calls may move at once: those that want the same two keys, if the other one is held.
+// call that can't have another of its keys moves to that one.
 package keyqueue
 
 import (

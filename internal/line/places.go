@@ -42,7 +42,7 @@ type inLine struct {
 }
 
 // Ask asks the node for a place, or renews the one that there is there. wake is called when the
-// node has answered, or can't. It must not block.
+// node has answered, or can't, later than Ask returns. It must not block.
 func (l *Places) Ask(key string, node int, wake func()) {
 	now := time.Now()
 	l.mu.Lock()
@@ -57,8 +57,11 @@ func (l *Places) Ask(key string, node int, wake func()) {
 		l.byKey[key] = in
 		l.any.Store(int64(len(l.byKey)))
 	}
-	in.left, in.wake = false, wake
+	in.left, in.wake = false, nil
 	l.send(key, in)
+	l.mu.Lock()
+	in.wake = wake
+	l.mu.Unlock()
 }
 
 // Renew renews the place for a key, if there is one.
@@ -77,8 +80,7 @@ func (l *Places) send(key string, in *inLine) {
 	in.asking = true
 	l.mu.Unlock()
 	if !asking {
-		answered := func(p Place) { l.answered(key, in, p) }
-		l.ask(in.node, Ask{Key: key, Ticket: ticket, Answered: answered})
+		l.ask(in.node, Ask{key, ticket, false, func(p Place) { l.answered(key, in, p) }})
 	}
 }
 
@@ -101,7 +103,9 @@ func (l *Places) answered(key string, in *inLine, p Place) {
 		l.leave(key, in)
 	}
 	l.mu.Unlock()
-	wake()
+	if wake != nil {
+		wake()
+	}
 }
 
 // State returns what is known of the place for a key on this node. asking: an answer is to come.

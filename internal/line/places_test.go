@@ -41,6 +41,36 @@ func (n *nodes) took() []string {
 
 var inLine9 = Place{Known: true, Ticket: 9, Before: 7}
 
+// The goal: a call is not woken by an answer that it finds when Ask returns. Otherwise a call that
+// is held back would ask a node that is down again and again.
+func TestPlaces_NoWakeBeforeAskReturns(t *testing.T) {
+	p := NewPlaces(func(_ int, a Ask) { a.Answered(Place{}) })
+	p.Ask("k", 1, func() { require.Fail(t, "woken") })
+	place, asking := p.State("k", 1)
+	require.Equal(t, Place{}, place)
+	require.False(t, asking)
+}
+
+// The goal: a place is renewed if there is one, and a call that waits for it is told.
+func TestPlaces_Renew(t *testing.T) {
+	n := new(nodes)
+	p := NewPlaces(n.ask)
+	p.Renew("k")
+	woken := 0
+	p.Ask("k", 1, func() { woken++ })
+	p.Renew("k")
+	require.Equal(t, []string{"asks 1/k 0"}, n.took(), "no ticket is known yet")
+	n.answer(inLine9)
+	p.Renew("k")
+	p.Renew("k")
+	require.Equal(t, []string{"asks 1/k 9"}, n.took(), "an answer is to come")
+	n.answer(inLine9)
+	require.Equal(t, 2, woken)
+	p.Leave("k")
+	p.Renew("k")
+	require.Equal(t, []string{"leaves 1/k 9"}, n.took())
+}
+
 // The goal: a process has one place for a key, which the next of its calls renews, and leaves it
 // once.
 func TestPlaces_OneForAKey(t *testing.T) {

@@ -16,8 +16,7 @@ const (
 	// A waiter accepts a lease without an extension if this many quarters of the validity that it
 	// asked for are left.
 	minRemainingQuarters = 3
-	// Keys go from call to call of this process for passTime at most. Then the process yields: see
-	// MustYield.
+	// passTime is for how long keys go from call to call of this process: see MustYield.
 	passTime = 50 * time.Millisecond
 )
 
