@@ -41,7 +41,7 @@ func (c *Client) Ready(ctx context.Context) error {
 // errConnecting is why a node can't vote whose first connection is being made.
 var errConnecting = errors.New("not connected yet")
 
-// withoutQuorum returns which nodes of a group can't vote now, or nil if enough can.
+// withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each set.
 func (c *Client) withoutQuorum() *QuorumError {
 	for _, nodes := range c.mux.Sets() {
 		e := &QuorumError{Need: quorum.Need(len(nodes)), did: "can vote"}

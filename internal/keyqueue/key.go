@@ -25,7 +25,7 @@ type key struct {
 	name      string
 	owner     *Call // runs with it or holds it; nil: none
 	contender *Call // waits for it while another process holds it; nil: none
-	reserver  *Call // waits, and keeps it from calls that arrived later; nil: none
+	reserver  *Call // waits or contends, and keeps it from later calls; nil: none
 	foreign   bool  // another process had it, and no call of this one was granted it since
 
 	// The calls that wait or run, in the order of arrival.

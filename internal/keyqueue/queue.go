@@ -20,7 +20,7 @@
 //  5. A call that is overdue at one of its keys, or has contended so often, reserves those of its
 //     free keys whose names are smaller than those of all keys that stop it. It does so while it
 //     contends too, but not again for a holder that has stopped it before. Such a call waits for
-//     larger keys than it keeps, so in whatever process, none waits for itself.
+//     larger keys than it keeps. So such calls never wait in a circle, in whatever processes.
 //  6. A call reserves when it arrives or contends, or when the key that it waited for last becomes
 //     free. But the end of a reservation lets calls run, and none reserve. The caller bounds the
 //     time of a reservation: see Caller.Reserving.
@@ -42,8 +42,8 @@
 //
 // A waiting call holds no key, and a reservation binds only calls that arrived later. So of the
 // calls that reserve keys, no other stops the first one. A holder that asks for another key may be
-// stopped by the reservation of a call that waits for this holder. That ends with the time of the
-// reservation, and no other reservation follows it at once.
+// stopped by the reservation of a call that waits for this holder, also of another process. That
+// ends with the time of the reservation, and no other reservation follows it at once.
 //
 // # Cost
 //

@@ -70,7 +70,7 @@ func (q *Queue) run(c *Call, s *changes) {
 	}
 }
 
-// reserve reserves the free keys of c, if only holders stop it. mu is held.
+// reserve reserves those free keys of c that it may reserve. mu is held.
 func (q *Queue) reserve(c *Call, s *changes) {
 	if s.noReserving || len(c.entries) == 1 {
 		return

@@ -252,7 +252,7 @@ func (p *Policy) watched(f Facts) Action {
 	return waitUntil(until, f.Now)
 }
 
-// lookAt returns when to ask again. Without pushes that is after a delay for each client before it.
+// lookAt returns when to ask again: without pushes, after a delay for the call and each before it.
 func (p *Policy) lookAt(w watch.State) time.Time {
 	if w.Known && !w.Notifies && p.pollAt.Before(p.renewAt) {
 		return p.pollAt
