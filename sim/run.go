@@ -166,14 +166,17 @@ func (r *run) newNode(id, index int, rate float64) *memorynode.Node {
 func (r *run) server(node int) *memorynode.Node { return r.serving[node].Load() }
 
 // checkGuard returns what looks at the guard's key of a node: while that is the name of the
-// server's memory, nobody begins a wait. This does not hold where a name leads to several servers.
+// server's memory, nobody begins a wait of that memory. A record of another name is by a client that
+// saw the server before it forgot that it was a replica. This does not hold where a name leads to
+// several servers.
 func (r *run) checkGuard(node int) func(before, after, runID, replID string) {
 	return func(before, after, runID, replID string) {
-		own := before == runID || strings.HasPrefix(before, runID+".")
+		memory, own := runID, before == runID || strings.HasPrefix(before, runID+".")
 		if replID != "" {
-			own = before == runID+"."+replID
+			memory = runID + "." + replID
+			own = before == memory
 		}
-		if own && strings.Contains(after, ":") {
+		if own && strings.Contains(after, ":"+memory+":") {
 			r.history.violation("node %d has lost nothing, and is to wait: %s, %s", node, before,
 				after)
 		}
