@@ -72,6 +72,7 @@ func TestAcquireAny_TakesTheFreeKeyInTwoRoundTrips(t *testing.T) {
 // The goal: three pieces of 1,000, of which 900 are taken, cost two round trips: each way of a trip
 // takes 10 ms at most.
 func TestAcquireAny_LooksAtAllKeysInOneTrip(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
 		v.latency(10 * time.Millisecond)
@@ -223,6 +224,7 @@ func TestAcquireAny_TheEndOfTheContextEndsIt(t *testing.T) {
 
 // The goal: while no quorum can be reached, a call that waits does not spin.
 func TestAcquireAny_WaitsForAQuorumWithoutSpinning(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		v.fail(0, "OOM command not allowed")
 		v.fail(1, "OOM command not allowed")

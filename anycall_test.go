@@ -144,6 +144,7 @@ func TestAcquireAny_MakesNoAttemptsInAnOutage(t *testing.T) {
 // The goal: with clients that want one or any of the same keys, and nodes that hang now and then,
 // no key has two holders, and nothing is left.
 func TestAcquireAny_ExcludesWhateverNodesDo(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		synctest.Test(t, func(t *testing.T) {
 			v := newFakeNodes(t, 1+int(seed))

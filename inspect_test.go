@@ -73,6 +73,7 @@ func withoutClock(all lockpipe.Inspection) lockpipe.Inspection {
 // The goal: real masters as they should be give three lines of information each, in the order of
 // the configuration, then the layout in use, and nothing else.
 func TestInspect_HealthyMasters(t *testing.T) {
+	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	all := withoutClock(inspected(t, connected(t, newClient(t, nodes))))
 	require.Len(t, all, 10)
@@ -172,6 +173,7 @@ func TestInspect_FindsTheSameServerTwice(t *testing.T) {
 
 // The goal: a node that is dead and one that was stopped are findings, and do not spoil the others.
 func TestInspect_NodesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
 	skipIfShort(t, "the inspection of servers that are silent")
 	nodes := servertest.Start(t, 3)
 	c := connected(t, newClient(t, nodes))

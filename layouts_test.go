@@ -56,6 +56,7 @@ func (v *fakeNodes) alias(cfg *lockpipe.Config) {
 // The goal: two clients with different nodes notice each other on the nodes that they share, and
 // that the other one is gone. Nothing is stopped for that, also with GuardStrict.
 func TestLayouts_OtherNodesAreNoticed(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []lockpipe.GuardMode{
 		lockpipe.GuardAuto, lockpipe.GuardStrict, lockpipe.GuardOff,
 	} {
@@ -105,6 +106,7 @@ func TestLayouts_OtherNodesAreNoticed(t *testing.T) {
 // The goal: two services that call the same nodes by different names see one layout, whatever
 // restarts.
 func TestLayouts_TheSameNodesUnderTwoNames(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
 		v.withRunIDs()
@@ -132,6 +134,7 @@ func TestLayouts_TheSameNodesUnderTwoNames(t *testing.T) {
 // The goal: while a fleet moves, a client with Next is foreign to nobody, and the old and the new
 // layout alone are foreign to each other.
 func TestLayouts_AMoveIsNoAlarm(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 4)
 		v.withRunIDs()
@@ -202,6 +205,7 @@ func TestLayouts_ALostNodeHasNoRunID(t *testing.T) {
 // The goal: an entry lasts until the last lease of a client that stopped has run out, and ten
 // minutes longer.
 func TestLayouts_AnEntryOutlastsTheLeases(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []lockpipe.GuardMode{lockpipe.GuardAuto, lockpipe.GuardOff} {
 		inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 			time.Sleep(5 * time.Minute)
@@ -243,6 +247,7 @@ func TestLayouts_AUserWithoutThePermissionHasNoVote(t *testing.T) {
 // The goal: if an entry can't be renewed, the node votes as long as the entry outlasts the client's
 // locks, and no longer. It is back when the entry can be renewed.
 func TestLayouts_WithoutRenewalsANodeLosesItsVote(t *testing.T) {
+	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		var refused atomic.Bool
 		refused.Store(true)

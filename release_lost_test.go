@@ -13,6 +13,7 @@ import (
 // The goal: Release says that the lease was lost, if somebody deleted or overwrote its keys on so
 // many nodes that no quorum still had them. Fewer nodes are no loss.
 func TestRelease_SaysThatTheKeysWereGone(t *testing.T) {
+	t.Parallel()
 	for name, take := range map[string]func(v *fakeNodes, i int, key string){
 		"deleted":     func(v *fakeNodes, i int, key string) { v.del(i, key) },
 		"overwritten": func(v *fakeNodes, i int, key string) { v.set(i, key, foreign) },

@@ -166,9 +166,9 @@ func (r *run) newNode(id, index int, rate float64) *memorynode.Node {
 func (r *run) server(node int) *memorynode.Node { return r.serving[node].Load() }
 
 // checkGuard returns what looks at the guard's key of a node: while that is the name of the
-// server's memory, nobody begins a wait of that memory. A record of another name is by a client that
-// saw the server before it forgot that it was a replica. This does not hold where a name leads to
-// several servers.
+// server's memory, nobody begins a wait of that memory. A record of another name is written by a
+// client that saw the server before it forgot that it was a replica. This does not hold where a
+// name leads to several servers.
 func (r *run) checkGuard(node int) func(before, after, runID, replID string) {
 	return func(before, after, runID, replID string) {
 		memory, own := runID, before == runID || strings.HasPrefix(before, runID+".")
