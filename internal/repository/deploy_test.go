@@ -1,8 +1,11 @@
 package repository
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -209,4 +212,34 @@ func dashboard(t *testing.T) (d panels) {
 	require.NoError(t, json.Unmarshal(text, &d))
 	require.NotEmpty(t, d.Panels)
 	return d
+}
+
+// The goal: the nodes of the example for Kubernetes have the user that the documentation names, and
+// are ready only behind the wait of a restart with the default MaxTTL.
+func TestDeploy_NodesOnKubernetesAreAsDocumented(t *testing.T) {
+	page, err := os.ReadFile("docs/operations.md")
+	require.NoError(t, err)
+	commands := regexp.MustCompile(`(?m)^ACL SETUSER lockpipe .*? (-@all .*)$`).FindSubmatch(page)
+	require.NotNil(t, commands)
+	text, err := os.ReadFile("deploy/kubernetes.yaml")
+	require.NoError(t, err)
+	found := map[string]map[string]any{}
+	for decoder := yaml.NewDecoder(bytes.NewReader(text)); ; {
+		var object map[string]any
+		err := decoder.Decode(&object)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		found[object["kind"].(string)] = object
+	}
+	users := found["Secret"]["stringData"].(map[string]any)["users.acl"].(string)
+	require.Contains(t, users, "user lockpipe on >PASSWORD ~app:* "+string(commands[1])+"\n")
+	require.Contains(t, users, "user default off\n")
+	pod := found["StatefulSet"]["spec"].(map[string]any)["template"].(map[string]any)
+	node := pod["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	delay := node["readinessProbe"].(map[string]any)["initialDelaySeconds"].(int)
+	require.Equal(t, 10+30, delay)
+	service := found["Service"]["spec"].(map[string]any)
+	require.Equal(t, true, service["publishNotReadyAddresses"])
 }
