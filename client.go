@@ -60,7 +60,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, invalid("%w", err)
 	}
 	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks)
-	c.inspector = preflight.New(nodes, cfg.environment(), c.mux)
+	c.inspector = preflight.New(nodes.ToInspect(cfg.environment(), c.mux))
 	return c, nil
 }
 

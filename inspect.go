@@ -71,7 +71,7 @@ func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	inspector := preflight.New(nodes, cfg.environment(), nil)
+	inspector := preflight.New(nodes.ToInspect(cfg.environment(), nil))
 	defer inspector.Close(ctx)
 	return found(inspector.Inspect(ctx))
 }

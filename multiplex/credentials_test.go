@@ -42,7 +42,7 @@ func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
 	up(t, m)
 	require.Contains(t, ask(t, nodes, 0, "CLIENT", "LIST"), "user=me")
 	inspected := func() error {
-		all, err := inspector(t, m).Inspect(t.Context())
+		all, err := inspector(t, m).Ask(t.Context())
 		return errors.Join(err, all[0].Err)
 	}
 	require.NoError(t, inspected())
@@ -164,7 +164,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		synctest.Wait()
 		hangs := func() {
 			began := time.Now()
-			all, err := inspector(t, m).Inspect(t.Context())
+			all, err := inspector(t, m).Ask(t.Context())
 			require.NoError(t, err)
 			require.ErrorContains(t, all[0].Err, "Config.Credentials has not returned, although")
 			require.LessOrEqual(t, time.Since(began), endpoint.DialTimeout+endpoint.DialGrace)
@@ -190,7 +190,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		require.EqualValues(t, 4, calls.Load())
 		looks := make(chan error)
 		go func() {
-			all, err := inspector(t, m).Inspect(context.Background())
+			all, err := inspector(t, m).Ask(context.Background())
 			looks <- errors.Join(err, all[0].Err)
 		}()
 		next <- ""
@@ -219,7 +219,7 @@ func TestLogin_InspectShowsNoPassword(t *testing.T) {
 			"AUTH": "+OK\r\n", "INFO": "-ERR s3cret1 s3cret2\r\n",
 			"TIME": "-NOAUTH s3cret1 s3cret2\r\n",
 		})
-		all, err := inspector(t, m).Inspect(t.Context())
+		all, err := inspector(t, m).Ask(t.Context())
 		require.NoError(t, err)
 		require.EqualError(t, all[0].Err, "NOAUTH ... ...")
 		require.Equal(t, 2, calls)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -22,11 +22,11 @@ import (
 )
 
 // inspector returns an Inspector as a client has one. It ends with the test.
-func inspector(t *testing.T, m *Mux) *inspection.Inspector {
+func inspector(t *testing.T, m *Mux) *preflight.Inspector {
 	t.Helper()
-	all := inspection.New(m.ToInspect(), inspection.Config{
-		NodeTimeout: m.cfg.NodeTimeout, Dial: m.cfg.Dial,
-		Prefix: m.cfg.Prefix, Guarded: m.cfg.Guard != GuardOff,
+	all := preflight.New(preflight.Config{
+		Links: m.Links(), NodeTimeout: m.cfg.NodeTimeout, Dial: m.cfg.Dial,
+		Prefix: m.cfg.Prefix, Guard: m.cfg.Guard, Logger: m.cfg.Logger,
 	})
 	t.Cleanup(func() { all.Close(context.Background()) })
 	return all
@@ -38,7 +38,6 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 2)
 	for _, setting := range [][2]string{
-		{"save", "3600 1"},
 		{"appendfsync", "always"},
 		{"no-appendfsync-on-rewrite", "yes"},
 	} {
@@ -47,37 +46,35 @@ func TestInspect_ReadsARealServer(t *testing.T) {
 	}
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
-	all, err := inspector(t, m).Inspect(t.Context())
+	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	for i, f := range all {
 		require.NoError(t, f.Err)
 		require.Empty(t, f.CommandErrors)
 		require.Equal(t, m.Nodes()[i].Addr, f.Node)
-		require.NotEmpty(t, f.Server)
-		require.NotEmpty(t, f.Version)
-		require.Len(t, f.RunID, 40)
-		require.Len(t, f.ReplicationID, 40)
-		require.Equal(t, "noeviction", f.Policy)
-		require.Positive(t, f.Memory)
-		require.Positive(t, f.Clients)
-		require.False(t, f.Replica || f.Cluster || f.Loading || f.AOF || f.LastSaveFailed)
+		for field, pattern := range map[string]string{
+			"redis_version": `^\d+\.\d+`, "run_id": "^.{40}$", "master_replid": "^.{40}$",
+			"maxmemory_policy": "^noeviction$", "used_memory": `^[1-9]\d*$`,
+			"connected_clients": `^[1-9]\d*$`, "role": "^master$", "cluster_enabled": "^0$",
+			"loading": "^0$", "aof_enabled": "^0$", "rdb_last_bgsave_status": "^ok$",
+		} {
+			require.Regexp(t, pattern, f.Info[field], field)
+		}
 		last := len(f.Samples) - 1
 		require.Positive(t, last)
 		require.GreaterOrEqual(t, f.Samples[last].Received.Sub(f.Samples[0].Sent),
-			inspection.SampleSpan)
+			preflight.SampleSpan)
 		for _, s := range f.Samples {
 			require.WithinRange(t, s.Server, s.Sent.Round(0).Add(-time.Minute),
 				s.Received.Round(0).Add(time.Minute))
 		}
 	}
-	require.NotEqual(t, all[0].RunID, all[1].RunID)
-	require.NotEqual(t, all[0].ReplicationID, all[1].ReplicationID)
-	require.Empty(t, all[0].Snapshots)
-	require.Equal(t, "3600 1", all[1].Snapshots)
-	require.Equal(t, "always", all[1].Fsync)
-	require.True(t, all[1].Rewriting)
-	require.False(t, all[0].Rewriting)
+	require.NotEqual(t, all[0].RunID(), all[1].RunID())
+	require.NotEqual(t, all[0].Info["master_replid"], all[1].Info["master_replid"])
+	require.Equal(t, "always", all[1].Settings["appendfsync"])
+	require.Equal(t, "yes", all[1].Settings["no-appendfsync-on-rewrite"])
+	require.Equal(t, "no", all[0].Settings["no-appendfsync-on-rewrite"])
 	require.Eventually(t, func() bool { return others(t, nodes, 0) == 1 }, patient,
 		often,
 		"the connection for the look is not closed")
@@ -95,7 +92,7 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 		func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	ask(t, nodes, 0, "ACL", "SETUSER", "me", "-time") // a node without it does not come up
-	all, err := inspector(t, m).Inspect(t.Context())
+	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	f := all[0]
 	require.NoError(t, f.Err)
@@ -104,7 +101,7 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 		require.Equal(t, command, f.CommandErrors[i].Command)
 		require.Contains(t, f.CommandErrors[i].Text, "NOPERM")
 	}
-	require.Empty(t, f.Version)
+	require.Empty(t, f.Info)
 	require.NotEmpty(t, f.Samples)
 	for _, s := range f.Samples {
 		require.True(t, s.Server.IsZero())
@@ -120,17 +117,17 @@ func TestInspect_GivesUpAStoppedNode(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
-	_, err := inspector(t, m).Inspect(t.Context())
+	_, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, nodes.Freeze(1))
-	all, err := inspector(t, m).Inspect(t.Context())
+	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[0].Err)
 	require.Error(t, all[1].Err)
 	require.NoError(t, all[2].Err)
 	require.NoError(t, nodes.Thaw(1))
 	up(t, m)
-	all, err = inspector(t, m).Inspect(t.Context())
+	all, err = inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[1].Err)
 }
@@ -179,7 +176,7 @@ func TestInspect_HasConnectionsOfItsOwn(t *testing.T) {
 	var callers sync.WaitGroup
 	for range 5 {
 		callers.Go(func() {
-			all, err := looks.Inspect(context.Background())
+			all, err := looks.Ask(context.Background())
 			if err != nil || all[0].Err != nil {
 				t.Error(err, all)
 			}
@@ -203,7 +200,7 @@ func TestInspect_HasConnectionsOfItsOwn(t *testing.T) {
 			require.Contains(t, harmless, command)
 		}
 	}
-	_, err := looks.Inspect(t.Context())
+	_, err := looks.Ask(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 5, o.all.Load())
 	require.EqualValues(t, 1, o.now.Load())
@@ -223,19 +220,19 @@ func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	becomes(t, m, 1, NodeDown, "READONLY")
 	becomes(t, m, 2, NodeDown, "refused")
 	becomes(t, m, 4, NodeDown, "NOAUTH")
-	all, err := inspector(t, m).Inspect(t.Context())
+	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[0].Err)
 	require.Contains(t, all[0].Admission.Text, "lost:")
 	require.Positive(t, all[0].Admission.PTTL)
-	require.Len(t, all[0].RunID, 40)
+	require.Len(t, all[0].RunID(), 40)
 	require.NoError(t, all[1].Err)
-	require.True(t, all[1].Replica)
+	require.Equal(t, "slave", all[1].Info["role"])
 	require.ErrorContains(t, all[2].Err, "connection refused")
 	require.ErrorContains(t, all[4].Err, "NOAUTH")
 	require.Empty(t, all[4].CommandErrors)
 	for _, i := range []int{0, 1, 3} {
-		require.Equal(t, "noeviction", all[i].Policy)
+		require.Equal(t, "noeviction", all[i].Info["maxmemory_policy"])
 		require.NotEmpty(t, all[i].Samples)
 	}
 }
@@ -246,12 +243,10 @@ func TestInspect_KnowsWhatIsNoMaster(t *testing.T) {
 	s := startClusterNode(t)
 	sentinel := lockpipetest.StartReplicatedT(t).Sentinels()[0]
 	m := start(t, append(s.url(), sentinel), nil)
-	all, err := inspector(t, m).Inspect(t.Context())
+	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
-	require.True(t, all[0].Cluster)
-	require.False(t, all[0].Sentinel)
-	require.True(t, all[1].Sentinel)
-	require.False(t, all[1].Cluster)
+	require.Equal(t, "cluster", resp.ServerMode(all[0].Info))
+	require.Equal(t, "sentinel", resp.ServerMode(all[1].Info))
 	require.NoError(t, all[1].Err)
 }
 
@@ -260,11 +255,11 @@ func TestInspect_KnowsWhatIsNoMaster(t *testing.T) {
 func TestInspect_AbandonsAStuckDial(t *testing.T) {
 	whileStuck(t, "node", func(t *testing.T, m *Mux, s *stuck) {
 		looks := inspector(t, m)
-		all, err := looks.Inspect(t.Context())
+		all, err := looks.Ask(t.Context())
 		require.NoError(t, err)
 		require.ErrorContains(t, all[0].Err, "Config.Dial has not returned")
 		require.EqualValues(t, 2, s.calls.Load(), "one of the connector, and one of the look")
-		_, err = looks.Inspect(t.Context())
+		_, err = looks.Ask(t.Context())
 		require.NoError(t, err)
 		require.EqualValues(t, 2, s.calls.Load(), "two looks dial at the same time")
 		synctest.Wait() // the connector leaves its call at the same instant
@@ -274,7 +269,7 @@ func TestInspect_AbandonsAStuckDial(t *testing.T) {
 		synctest.Wait()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := looks.Inspect(context.Background())
+			_, err := looks.Ask(context.Background())
 			ended <- err
 		}()
 		synctest.Wait()
@@ -282,7 +277,7 @@ func TestInspect_AbandonsAStuckDial(t *testing.T) {
 		began := time.Now()
 		looks.Close(t.Context())
 		require.LessOrEqual(t, time.Since(began), endpoint.DialGrace)
-		require.Equal(t, inspection.ErrClosed, <-ended)
+		require.Equal(t, preflight.ErrClosed, <-ended)
 	})
 }
 
@@ -303,7 +298,7 @@ func TestInspect_GivesUpAServerThatDoesNotAnswer(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			all, err := inspector(t, m).Inspect(t.Context())
+			all, err := inspector(t, m).Ask(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, want, time.Since(began))
 			require.EqualError(t, all[0].Err, "no answer within "+want.String())
@@ -331,7 +326,7 @@ func TestInspect_SaysWhatTookTooLong(t *testing.T) {
 					return nil, failure
 				}
 			})
-			all, err := inspector(t, m).Inspect(t.Context())
+			all, err := inspector(t, m).Ask(t.Context())
 			require.NoError(t, err)
 			require.ErrorContains(t, all[0].Err, want)
 			require.NotErrorIs(t, all[0].Err, context.DeadlineExceeded)

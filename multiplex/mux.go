@@ -21,7 +21,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/line"
-	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -174,7 +173,6 @@ func New(cfg Config) (*Mux, error) {
 	for _, sets := range cfg.Systems {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))
 	}
-	var links []*link.Link
 	client := new(ids.Tokens).Next()
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)
@@ -185,11 +183,10 @@ func New(cfg Config) (*Mux, error) {
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
 		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.Watches)
-		links = append(links, n.Link)
 		m.lines = append(m.lines, line.NewNode(n.Link, &n.Counts, cfg.Prefix,
 			string(client[:nameLength]), cfg.NodeTimeout))
 	}
-	m.asker = holders.New(links)
+	m.asker = holders.New(m.Links())
 	m.log = m.newLog()
 	for i := range m.nodes {
 		m.log.SetReader(i, readerState(NodeConnecting))

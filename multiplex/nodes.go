@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -189,16 +188,10 @@ func (m *Mux) lacks(i int) bool {
 	return true
 }
 
-// ToInspect returns the nodes for an inspection.Inspector, in configuration order.
-func (m *Mux) ToInspect() []inspection.Node {
-	all := make([]inspection.Node, len(m.nodes))
-	for i, n := range m.nodes {
-		all[i] = inspection.Node{Logins: n.Link.Logins(), Voter: func() (address, runID string) {
-			if c := n.Link.Verified(); c != nil && !c.IsClosed() && n.Link.State() == NodeUp {
-				return c.Address, c.Server.RunID
-			}
-			return "", ""
-		}}
+// Links returns the link to each node, in configuration order, for those that only look.
+func (m *Mux) Links() (all []*link.Link) {
+	for _, n := range m.nodes {
+		all = append(all, n.Link)
 	}
 	return all
 }

@@ -56,7 +56,7 @@ func TestPasswords_AServerThatRepeatsOneDoesNotShowIt(t *testing.T) {
 			}
 			status := becomes(t, m, 0, NodeDown, "unknown command 'AUTH'")
 			require.ErrorContains(t, failed, "unknown command 'AUTH'")
-			facts, err := inspector(t, m).Inspect(t.Context())
+			facts, err := inspector(t, m).Ask(t.Context())
 			require.NoError(t, err)
 			require.NotContains(t, fmt.Sprintf("%v %v %+v %v %+v", failed, status.Err, status,
 				log.String(), facts), "s3cret")

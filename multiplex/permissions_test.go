@@ -103,7 +103,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 // unasked is what Inspect may not ask.
 func unasked(t *testing.T, m *Mux) (all []string) {
 	t.Helper()
-	facts, err := inspector(t, m).Inspect(t.Context())
+	facts, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	for _, r := range facts[0].CommandErrors {
 		require.Contains(t, r.Text, "NOPERM")

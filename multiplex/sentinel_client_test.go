@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/inspection"
+	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/stretchr/testify/require"
 )
@@ -35,13 +35,13 @@ func TestSentinel_InspectSaysWhyNoMasterIsNamed(t *testing.T) {
 				func(c *Config) { c.Dial = w.dial })
 			for range 2 {
 				began := time.Now()
-				all, err := inspector(t, m).Inspect(t.Context())
+				all, err := inspector(t, m).Ask(t.Context())
 				require.NoError(t, err)
 				require.ErrorContains(t, all[0].Err, "no sentinel names the master: sentinel "+
 					"s0:26379: ")
 				require.ErrorContains(t, all[0].Err, says)
 				require.NotContains(t, fmt.Sprintf("%+v", all), "s3cret")
-				require.Less(t, time.Since(began), endpoint.DialTimeout+inspection.AfterConnect)
+				require.Less(t, time.Since(began), endpoint.DialTimeout+preflight.AfterConnect)
 			}
 			closes(t, m)
 		})

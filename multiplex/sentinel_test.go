@@ -215,12 +215,12 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 	withWatchedMaster(t, w, func(t *testing.T, m *Mux) {
 		for _, name := range []string{"old", "new"} {
 			w.promote(name, 1)
-			all, err := inspector(t, m).Inspect(t.Context())
+			all, err := inspector(t, m).Ask(t.Context())
 			synctest.Wait()
 			require.NoError(t, err)
 			require.NoError(t, all[0].Err)
 			require.Equal(t, "mymaster@s0:26379", all[0].Node)
-			require.Equal(t, w.real[name].RunID(), all[0].RunID)
+			require.Equal(t, w.real[name].RunID(), all[0].RunID())
 			require.NotEmpty(t, all[0].Samples)
 			for _, o := range w.sentinels {
 				require.Equal(t, 1, o.open())

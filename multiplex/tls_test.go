@@ -174,7 +174,7 @@ func TestTLS_AnInspectionReadsTheCertificates(t *testing.T) {
 		"rediss://" + s.address: 1, "unix://" + s.socket(): 0,
 	} {
 		m := start(t, []string{url}, withTLS(a.client(lasts(200*time.Hour))))
-		all, err := inspector(t, m).Inspect(t.Context())
+		all, err := inspector(t, m).Ask(t.Context())
 		require.NoError(t, err)
 		require.InDelta(t, 20*lasting, all[0].ServerCertificate.Hours(), 1)
 		require.InDelta(t, 200*lasting, all[0].ClientCertificate.Hours(), 1)

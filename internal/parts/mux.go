@@ -19,7 +19,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -338,14 +337,6 @@ func (m *Mux) Attempts() (sent, splitVotes uint64) {
 		sent, splitVotes = sent+s, splitVotes+split
 	}
 	return sent, splitVotes
-}
-
-// ToInspect returns the nodes for an inspection.Inspector, in the order of the groups.
-func (m *Mux) ToInspect() (all []inspection.Node) {
-	for _, mux := range m.muxes {
-		all = append(all, mux.ToInspect()...)
-	}
-	return all
 }
 
 // Close closes every multiplex.Mux. It may be called once.

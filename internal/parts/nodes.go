@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -37,7 +38,7 @@ const (
 type Nodes struct {
 	cfg       Config
 	layout    *layout.Layout
-	layouts   [][]layout.Group              // one or two: see Layouts
+	layouts   [][]layout.Group              // one or two, as layout.Sorted has them
 	urls      map[string]string             // of each name, as the user has given it
 	endpoints map[string]*endpoint.Endpoint // of each name
 	names     map[string]string             // of each identity
@@ -82,31 +83,26 @@ func Read(cfg Config) (*Nodes, error) {
 // Groups returns how many multiplex.Mux the nodes need.
 func (n *Nodes) Groups() int { return len(n.layout.Muxes) }
 
-// Layouts returns the one or two layouts, as layout.Sorted has them, with the names that every
-// client knows.
-func (n *Nodes) Layouts() [][]layout.Group { return n.layouts }
-
-// Owner returns Config.Owner.
-func (n *Nodes) Owner() string { return n.cfg.Owner }
-
-// Sizes returns how many nodes are in each set in which a quorum is needed.
-func (n *Nodes) Sizes() (sizes []int) {
-	for _, of := range n.layout.Muxes {
+// ToInspect returns what an inspection of the nodes is told. cfg and m are those of a client. Without
+// a client m is nil.
+func (n *Nodes) ToInspect(cfg multiplex.Config, m *Mux) preflight.Config {
+	to := preflight.Config{
+		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Prefix: cfg.Prefix,
+		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
+		Layouts: n.layouts, Owner: n.cfg.Owner,
+	}
+	for i, of := range n.layout.Muxes {
 		for _, set := range quorum.Distinct(of.Systems...) {
-			sizes = append(sizes, set.Count())
+			to.Sizes = append(to.Sizes, set.Count())
 		}
-	}
-	return sizes
-}
-
-// Endpoints returns all nodes, in the order of Mux.ToInspect.
-func (n *Nodes) Endpoints() (all []*endpoint.Endpoint) {
-	for _, of := range n.layout.Muxes {
 		for _, name := range of.Nodes {
-			all = append(all, n.endpoints[name])
+			to.Endpoints = append(to.Endpoints, n.endpoints[name])
+		}
+		if m != nil {
+			to.Links = append(to.Links, m.muxes[i].Links()...)
 		}
 	}
-	return all
+	return to
 }
 
 // field returns the name of the field of a group's nodes. list is empty for Config.Nodes.

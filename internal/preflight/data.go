@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/guard"
 )
@@ -14,25 +16,27 @@ const (
 )
 
 // checkMemory reports what happens to locks when the memory is full.
-func (f *findings) checkMemory(node *target) {
-	evicts := node.Policy != "" && node.Policy != "noeviction"
-	used := uint64(float64(node.Memory) / max(1, float64(node.MaxMemory)) * percent)
+func (f *findings) checkMemory(node *Facts) {
+	policy, most, used := node.Info["maxmemory_policy"], node.number("maxmemory"),
+		node.number("used_memory")
+	evicts := policy != "" && policy != "noeviction"
+	share := uint64(float64(used) / max(1, float64(most)) * percent)
 	switch {
-	case evicts && node.MaxMemory > 0:
+	case evicts && most > 0:
 		f.errorf("evicts keys when its memory is full (maxmemory-policy %s), and locks with them "+
-			"while they are held: set maxmemory-policy noeviction", node.Policy)
+			"while they are held: set maxmemory-policy noeviction", policy)
 	case evicts:
 		f.warnf("would evict locks with maxmemory-policy %s as soon as it had a maxmemory: set "+
-			"maxmemory-policy noeviction", node.Policy)
-	case node.MaxMemory > 0 && used >= percent:
+			"maxmemory-policy noeviction", policy)
+	case most > 0 && share >= percent:
 		f.errorf("refuses locks, because it uses %s, more than its maxmemory (%s): keep other "+
-			"data off it, or raise maxmemory", size(node.Memory), size(node.MaxMemory))
-	case node.MaxMemory > 0 && used >= nearlyAll:
+			"data off it, or raise maxmemory", size(used), size(most))
+	case most > 0 && share >= nearlyAll:
 		f.warnf("soon refuses locks, because it uses %s, %d %% of its maxmemory (%s): keep other "+
-			"data off it, or raise maxmemory", size(node.Memory), used, size(node.MaxMemory))
-	case node.MaxMemory > 0:
+			"data off it, or raise maxmemory", size(used), share, size(most))
+	case most > 0:
 		f.warnf("refuses locks when it uses the %s of its maxmemory (now %s, %d %%): keep other "+
-			"data off it, or raise maxmemory", size(node.MaxMemory), size(node.Memory), used)
+			"data off it, or raise maxmemory", size(most), size(used), share)
 	}
 }
 
@@ -49,18 +53,22 @@ func size(bytes uint64) string {
 	return fmt.Sprintf("%.4g %s", value, unit)
 }
 
-// checkPersistence reports what a restart does to the locks and to the node's vote.
-func (f *findings) checkPersistence(node *target) {
-	durable := node.AOF && node.Fsync == "always" && !node.Rewriting
+// checkPersistence reports what a restart does to the locks and to the node's vote. It also reports
+// a server that forgets too soon that it was a replica. Meanwhile it may have missed locks that are
+// still held, and the restart guard can't know that any more.
+func (f *findings) checkPersistence(node *Facts) {
+	aof, guarded := node.Info["aof_enabled"] == "1", f.cfg.Guard != guard.Off
+	durable := aof && node.Settings["appendfsync"] == "always" &&
+		node.Settings["no-appendfsync-on-rewrite"] != "yes"
 	switch {
-	case node.AOF && returnedError(node, "CONFIG GET"): // which is a finding already
-	case f.set.Guard != guard.Off && durable:
+	case aof && node.returnedError("CONFIG GET"): // which is a finding already
+	case guarded && durable:
 		f.infof("writes each lock to disk before it answers (AOF, appendfsync always), and does "+
 			"not vote for MaxTTL (%v) after a restart either: appendonly no is faster",
-			f.set.MaxTTL)
-	case f.set.Guard != guard.Off:
+			f.cfg.MaxTTL)
+	case guarded:
 		f.infof("does not vote for MaxTTL (%v) after a restart, which may forget locks",
-			f.set.MaxTTL)
+			f.cfg.MaxTTL)
 	case durable:
 		f.infof("writes each lock to disk before it answers (AOF, appendfsync always): a restart " +
 			"keeps them")
@@ -68,14 +76,11 @@ func (f *findings) checkPersistence(node *target) {
 		f.warnf("may forget locks when it restarts, and then two callers may hold the same lock, " +
 			"because RestartGuard is off")
 	}
-}
-
-// checkBacklog reports a server that forgets too soon that it was a replica. Meanwhile it may have
-// missed locks that are still held, and the restart guard can't know that any more.
-func (f *findings) checkBacklog(node *target) {
-	if f.set.Guard != guard.Off && node.BacklogTTL > 0 && node.BacklogTTL < f.set.MaxTTL {
+	seconds, _ := strconv.ParseInt(node.Settings["repl-backlog-ttl"], 10, 32) // 0 is never
+	forgets := time.Duration(seconds) * time.Second
+	if guarded && forgets > 0 && forgets < f.cfg.MaxTTL {
 		f.errorf("forgets after %v that it was a replica (repl-backlog-ttl), and then it may vote "+
 			"although it has missed locks: set repl-backlog-ttl to MaxTTL (%v) or more, or to 0",
-			node.BacklogTTL, f.set.MaxTTL)
+			forgets, f.cfg.MaxTTL)
 	}
 }

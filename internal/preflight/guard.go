@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/guard"
@@ -9,7 +8,7 @@ import (
 
 // checkOther reports a node whose name leads to two servers. Clients that reach different ones do
 // not exclude each other.
-func (f *findings) checkOther(node *target) {
+func (f *findings) checkOther(node *Facts) {
 	verb := "answered"
 	switch {
 	case node.Other.RunID == "":
@@ -20,30 +19,25 @@ func (f *findings) checkOther(node *target) {
 	f.errorf("leads to more than one server (run_id %s %s, run_id %s answered), and clients that "+
 		"reach different ones do not exclude each other: give each server a name of its own, and "+
 		"let no Service, load balancer or rolling update put two behind one name",
-		node.Other.RunID, verb, node.RunID)
+		node.Other.RunID, verb, node.RunID())
 }
 
 // checkAdmission reports what the restart guard has recorded on the node.
-func (f *findings) checkAdmission(node *target) {
-	if a := node.Admission; a != nil && node.RunID != "" {
-		severity, text := admission(a.Text, a.PTTL, node.Info)
-		f.addf(severity, "%s", text)
+func (f *findings) checkAdmission(node *Facts) {
+	a := node.Admission
+	if a == nil || node.RunID() == "" {
+		return
 	}
-}
-
-// admission says what the key of the restart guard means on a server with these fields of INFO.
-// text is "" if there is no key, and left is how long the key lasts.
-func admission(text string, left time.Duration, info map[string]string) (Severity, string) {
-	switch state, wait := guard.StateOf(text, left, info); state {
+	switch state, wait := guard.StateOf(a.Text, a.PTTL, node.Info); state {
 	case guard.NoKey:
-		return Info, "has no key of the restart guard: no client with this Prefix has used it, or " +
-			"it was flushed"
+		f.infof("has no key of the restart guard: no client with this Prefix has used it, or " +
+			"it was flushed")
 	case guard.Admitted:
-		return Info, "was admitted by the restart guard"
+		f.infof("was admitted by the restart guard")
 	case guard.Waits:
-		return Warning, fmt.Sprintf("has no vote: the restart guard lets it wait for %v more",
-			wait.Round(time.Second))
+		f.warnf("has no vote: the restart guard lets it wait for %v more", wait.Round(time.Second))
+	default:
+		f.warnf("has the restart guard's key of another memory: it restarted or was replaced, " +
+			"and has no vote until MaxTTL after a client has connected")
 	}
-	return Warning, "has the restart guard's key of another memory: it restarted or was replaced, " +
-		"and has no vote until MaxTTL after a client has connected"
 }

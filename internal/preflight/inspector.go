@@ -2,72 +2,241 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/multiplex"
+	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/link"
+)
+
+// How long an inspection takes.
+const (
+	// AfterConnect is how long one inspection of the nodes lasts at most, after
+	// endpoint.Endpoint.DialTimeout.
+	AfterConnect = 3 * time.Second
+	// answerTimeout is how long one answer may take, unless the owner wants more. It is as long as
+	// the probes on a connection for locks may take.
+	answerTimeout = 1500 * time.Millisecond
+	// voterTimeout is after what time a client has certainly given up its connection for locks if
+	// the server there answers nothing: half a second more than link.SilenceGap twice and
+	// link.ProbeTimeout.
+	voterTimeout = 2500 * time.Millisecond
+	// The client asks for the time again and again during SampleSpan. A round trip of some
+	// milliseconds is little of that.
+	SampleSpan = time.Second
+	sampleGap  = 100 * time.Millisecond
 )
 
 // ErrClosed is the error of an inspection that Close has ended.
-var ErrClosed = inspection.ErrClosed
+var ErrClosed = errors.New("closed")
 
-// Inspector inspects the nodes of a configuration, with or without a client of them. All methods
-// are safe for concurrent use: see inspection.Inspector.
-type Inspector struct {
-	set    Settings
-	client *parts.Mux // nil without a client
-	nodes  *inspection.Inspector
-	logger *slog.Logger
+var (
+	errUnexpected = errors.New("unexpected reply")
+	errSilent     = errors.New("no answer in time")
+)
+
+// Config says which nodes are inspected, and what the client of them is like. The facts are
+// compared with that.
+type Config struct {
+	// Links lead to the nodes, if a client has them. Otherwise there are Endpoints and Credentials.
+	Links       []*link.Link
+	Endpoints   []*endpoint.Endpoint
+	Credentials endpoint.CredentialsFunc
+	// Dial opens connections; nil for a net.Dialer.
+	Dial                endpoint.DialFunc
+	Logger              *slog.Logger
+	Prefix              string
+	Guard               guard.Mode // if it is off, no record behind Prefix is of interest
+	MaxTTL, NodeTimeout time.Duration
+	// Sizes are how many nodes there are in each set in which a quorum is needed.
+	Sizes []int
+	// Layouts are those that the client uses, as in fleet.Config, and Owner is its own.
+	Layouts [][]layout.Group
+	Owner   string
 }
 
-// New returns an Inspector of the nodes, which are configured as for a client. client is that
-// client's; nil without one.
-func New(nodes *parts.Nodes, cfg multiplex.Config, client *parts.Mux) *Inspector {
-	of := inspection.Config{
-		NodeTimeout: cfg.NodeTimeout, Dial: cfg.Dial,
-		Prefix: cfg.Prefix, Guarded: cfg.Guard != guard.Off,
+// Inspector lets all callers at the same time share one look at all nodes. It runs on no caller's
+// context. It has at most two connections to each node, and one to each sentinel. It touches
+// neither a connection for locks nor a connector. All methods are safe for concurrent use.
+type Inspector struct {
+	cfg     Config
+	nodes   []*node
+	timeout time.Duration   // of one look
+	open    context.Context // ends with Close
+	close   context.CancelFunc
+
+	mu      sync.Mutex // guards current; a leaf
+	current *look      // nil while none is under way
+}
+
+// look asks all nodes once.
+type look struct {
+	done chan struct{}
+	// Set before done is closed.
+	facts []Facts
+	err   error
+}
+
+// New returns an Inspector of the nodes.
+func New(cfg Config) *Inspector {
+	i := &Inspector{cfg: cfg}
+	i.open, i.close = context.WithCancel(context.Background())
+	for _, l := range cfg.Links {
+		n := newNode(l.Logins(), cfg.Dial, nil) // the connectors log the panics
+		n.link, n.votes = l, func() (address, runID string) { return votes(l) }
+		i.nodes = append(i.nodes, n)
 	}
-	var all []inspection.Node
-	if client != nil {
-		all = client.ToInspect() // and the connectors log the panics
-	} else {
-		of.Logger = cfg.Logger
-		for _, e := range nodes.Endpoints() {
+	if cfg.Links == nil {
+		for _, e := range cfg.Endpoints {
 			logins := endpoint.NewLogins(e, cfg.Credentials, cfg.Logger)
-			all = append(all, inspection.Node{Logins: logins})
+			i.nodes = append(i.nodes, newNode(logins, cfg.Dial, cfg.Logger))
 		}
 	}
-	return &Inspector{Settings{
-		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
-		Layouts: nodes.Layouts(), Owner: nodes.Owner(), Sizes: nodes.Sizes(),
-	}, client, inspection.New(all, of), cfg.Logger}
+	for _, n := range i.nodes {
+		i.timeout = max(i.timeout, n.logins.Endpoint().DialTimeout+AfterConnect)
+	}
+	return i
 }
 
 // Inspect returns what is found, as Check does. The error is ErrClosed or ctx's.
 func (i *Inspector) Inspect(ctx context.Context) ([]Finding, error) {
-	facts, err := i.nodes.Inspect(ctx)
+	facts, err := i.Ask(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var states []Status
-	if i.client != nil {
-		nodes, _ := i.client.Nodes()
-		for _, n := range nodes {
-			states = append(states, Status{n.State, n.Err})
-		}
-	}
-	for _, f := range facts {
-		if i.client != nil && f.Other.RunID != "" {
-			i.logger.Error("lockpipe: node's name leads to more than one server, so locks may fail "+
-				"to exclude each other: give each server a name of its own",
-				slog.String("node", f.Node))
-		}
-	}
-	return Check(i.set, facts, states), nil
+	return Check(&i.cfg, facts), nil
 }
 
-// Close ends an inspection that is under way: see inspection.Inspector.Close.
-func (i *Inspector) Close(ctx context.Context) { i.nodes.Close(ctx) }
+// Ask asks every node what it is and how it does. It uses connections of its own, which it closes
+// again. The facts are in the order of the nodes. If a node can not be asked, its facts say so. It
+// takes a second, some more if a node hangs or its name leads to two servers, and never more than
+// three seconds and the DialTimeout. Callers at the same time share the facts, and must not change
+// them. The error is ErrClosed or ctx's.
+func (i *Inspector) Ask(ctx context.Context) ([]Facts, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	shared := i.share()
+	if shared == nil {
+		return nil, ErrClosed
+	}
+	select {
+	case <-shared.done:
+		return shared.facts, shared.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// share returns the look that is under way, or a new one; nil after Close.
+func (i *Inspector) share() *look {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.current != nil || i.open.Err() != nil {
+		return i.current
+	}
+	shared := &look{done: make(chan struct{})}
+	i.current = shared
+	go func() {
+		defer close(shared.done)
+		shared.facts, shared.err = i.askAll()
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.current = nil
+	}()
+	return shared
+}
+
+// Close ends the look that is under way, and waits until it has ended, or until ctx ends. No other
+// begins.
+func (i *Inspector) Close(ctx context.Context) {
+	i.close()
+	i.mu.Lock()
+	shared := i.current
+	i.mu.Unlock()
+	if shared == nil {
+		return
+	}
+	select {
+	case <-shared.done:
+	case <-ctx.Done():
+	}
+}
+
+// askAll asks all nodes at once.
+func (i *Inspector) askAll() ([]Facts, error) {
+	ctx, cancel := context.WithTimeout(i.open, i.timeout)
+	defer cancel()
+	facts := make([]Facts, len(i.nodes))
+	var asking sync.WaitGroup
+	for at, n := range i.nodes {
+		asking.Go(func() { facts[at] = i.askNode(ctx, n) })
+	}
+	asking.Wait()
+	if i.open.Err() != nil {
+		return nil, ErrClosed
+	}
+	for at, n := range i.nodes {
+		if n.link == nil {
+			continue
+		}
+		state, _, why := n.link.Status()
+		facts[at].Status = &Status{state, why}
+		if facts[at].Other.RunID != "" {
+			i.cfg.Logger.Error("lockpipe: node's name leads to more than one server, so locks may "+
+				"fail to exclude each other: give each server a name of its own",
+				slog.String("node", facts[at].Node))
+		}
+	}
+	return facts, nil
+}
+
+// askNode asks one node what it is, and then for its time.
+func (i *Inspector) askNode(ctx context.Context, n *node) Facts {
+	e := n.logins.Endpoint()
+	f := Facts{Node: e.Name, LayoutName: e.LayoutName()}
+	err := i.interview(ctx, n, &f)
+	switch {
+	case err == nil:
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		f.Err = errSilent
+	default:
+		f.Err = n.logins.Hide(err)
+	}
+	return f
+}
+
+// interview makes the connection, asks everything, and closes the connection. The error is why it
+// could not ask everything.
+func (i *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
+	if err := n.findMaster(ctx); err != nil {
+		return err
+	}
+	timeout := max(i.cfg.NodeTimeout, answerTimeout)
+	v, err := n.connect(ctx, f, timeout)
+	if err != nil {
+		return err
+	}
+	defer v.end()
+	if err := v.identify(i.cfg.Prefix + ids.LayoutsKey); err != nil {
+		f.CommandErrors = nil // they would be another user's
+		return err
+	}
+	found := n.lookForOthers(ctx, f.RunID(), timeout)
+	err = v.sample(ctx)
+	other := <-found // in any case: the next look needs the dialer
+	if err != nil {
+		return err
+	}
+	if i.cfg.Guard != guard.Off { // last: a new fleet may be at its first use
+		if err := v.readAdmission(i.cfg.Prefix + ids.AdmittedKey); err != nil {
+			return err
+		}
+	}
+	return v.confirm(ctx, other)
+}

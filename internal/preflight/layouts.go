@@ -8,27 +8,26 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
-	"github.com/lockpipe/lockpipe/internal/inspection"
 )
 
 // checkLayouts reports which layouts clients use on the nodes, which of them share no quorum with
 // this client's, and whether their MaxTTLs differ.
-func (f *findings) checkLayouts(facts []inspection.Facts) {
+func (f *findings) checkLayouts(nodes []Facts) {
 	now := time.Now()
 	var servers []*fleet.Server
-	for i := range facts {
+	for _, n := range nodes {
+		uptime := time.Duration(n.number("uptime_in_seconds")) * time.Second
 		s := &fleet.Server{
-			Node: facts[i].LayoutName, RunID: facts[i].RunID,
-			Since: now.Add(time.Second - facts[i].Uptime), // which is in whole seconds
+			Node: n.LayoutName, RunID: n.RunID(), Since: now.Add(time.Second - uptime),
 		}
-		for _, t := range facts[i].Samples {
+		for _, t := range n.Samples {
 			if !t.Server.IsZero() {
-				s.Entries = fleet.ParseEntries(facts[i].Layouts, t.Server.UnixMilli(), t.Received)
+				s.Entries = fleet.ParseEntries(n.Layouts, t.Server.UnixMilli(), t.Received)
 			}
 		}
 		servers = append(servers, s)
 	}
-	uses, own := fleet.Uses(f.set.Layouts, servers)
+	uses, own := fleet.Uses(f.cfg.Layouts, servers)
 	slices.SortStableFunc(uses, func(a, b *fleet.Use) int {
 		return cmp.Or(cmp.Compare(b.MaxTTL(), a.MaxTTL()), cmp.Compare(a.Text, b.Text))
 	})
@@ -58,7 +57,7 @@ func (f *findings) checkLayouts(facts []inspection.Facts) {
 			f.errorf("another client (owner %s) uses the layout %s (seen on %s), which shares no "+
 				"quorum with this client's (owner %s, layout %s), so the two do not exclude each "+
 				"other: give both the same nodes; if the fleet moves, set Config.Next first",
-				u.Owner, u.Text, strings.Join(u.Nodes, ", "), cmp.Or(f.set.Owner, "-"), own)
+				u.Owner, u.Text, strings.Join(u.Nodes, ", "), cmp.Or(f.cfg.Owner, "-"), own)
 		}
 	}
 }

@@ -2,7 +2,7 @@ package preflight
 
 // checkPairs reports nodes that are not independent: their votes are one. It compares each node
 // with those before it, and reports it once.
-func (f *findings) checkPairs(nodes []target) {
+func (f *findings) checkPairs(nodes []Facts) {
 	for j := range nodes {
 		for i := range j {
 			if f.checkPair(&nodes[i], &nodes[j]) {
@@ -14,23 +14,26 @@ func (f *findings) checkPairs(nodes []target) {
 
 // checkPair reports whether it has found something. Two servers know each other's addresses in
 // their own network, which may not be that of the client. So the identity of their data counts too.
-func (f *findings) checkPair(a, b *target) bool {
+func (f *findings) checkPair(a, b *Facts) bool {
 	const advice = "their votes are not independent; list masters only"
+	aMaster, _ := a.master()
+	bMaster, _ := b.master()
+	data := a.Info["master_replid"]
 	switch {
 	case sameServer(a, b):
-		if isVoting(b) && !isVoting(a) { // the finding is about the node that is down because of it
-			a, b = b, a
+		if b.isVoting() && !a.isVoting() {
+			a, b = b, a // the finding is about the node that is down because of it
 		}
 		f.node = b.Node
 		f.errorf("is the same server as %s (run_id %s), which is listed as well, and one server "+
-			"has one vote: list it once", a.Node, a.RunID)
-	case b.Replica && b.Master == a.Node:
+			"has one vote: list it once", a.Node, a.RunID())
+	case bMaster == a.Node:
 		f.node = b.Node
 		f.errorf("is a replica of %s, which is listed as well: %s", a.Node, advice)
-	case a.Replica && a.Master == b.Node:
+	case aMaster == b.Node:
 		f.node = a.Node
 		f.errorf("is a replica of %s, which is listed as well: %s", b.Node, advice)
-	case a.ReplicationID != "" && a.ReplicationID == b.ReplicationID:
+	case data != "" && data == b.Info["master_replid"]:
 		f.node = b.Node
 		f.errorf("has the same data as %s (master_replid), so one is a replica of the other, or "+
 			"both of a third: %s", a.Node, advice)
@@ -41,4 +44,4 @@ func (f *findings) checkPair(a, b *target) bool {
 }
 
 // sameServer reports whether two nodes are one server.
-func sameServer(a, b *target) bool { return a.RunID != "" && a.RunID == b.RunID }
+func sameServer(a, b *Facts) bool { return a.RunID() != "" && a.RunID() == b.RunID() }

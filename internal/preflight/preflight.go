@@ -1,9 +1,10 @@
-// Package preflight has the rules of Inspect: what the facts about the nodes mean for locks.
+// Package preflight is Inspect: it asks masters what they are and how they do, and says what that
+// means for locks. It only reads.
 //
-// An Inspector inspects nodes and applies the rules. The rules are pure. They get the facts that
-// package inspection has found out, ask no node, and report each finding with its severity and the
-// address of its node. A fact that a server does not tell gives no finding, but if a server does
-// not tell a group of facts, that is one finding.
+// An Inspector asks the nodes, over connections of its own, and applies the rules to the facts. The
+// rules are pure: Check asks no node, and reports each finding with its severity and the address of
+// its node. A fact that a server does not tell gives no finding, but if a server does not tell a
+// group of facts, that is one finding.
 //
 // The text of a finding is one sentence without its subject: the fact, and what to do about it. A
 // user reads it behind the address of the node.
@@ -12,24 +13,9 @@ package preflight
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/inspection"
-	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/link"
 )
-
-// Settings are those of the client that the facts are compared with.
-type Settings struct {
-	Guard               guard.Mode
-	MaxTTL, NodeTimeout time.Duration
-	// Sizes are how many nodes there are in each set in which a quorum is needed.
-	Sizes []int
-	// Layouts are those that the client uses, as in fleet.Config, and Owner is its own.
-	Layouts [][]layout.Group
-	Owner   string
-}
 
 // Severity is how much a finding matters: nothing has to be done, calls may fail or take long, or
 // the node does not vote or locks may fail to exclude each other.
@@ -59,30 +45,10 @@ type Finding struct {
 	Text     string
 }
 
-// target is one node, and what is known of it.
-type target struct {
-	inspection.Facts
-	*Status // nil without a client
-}
-
-// Status is the state of a node in a client at the end of the inspection, and why it is that. A
-// node that could be asked may be down or quarantined, and one that could not may be up.
-type Status struct {
-	State    link.State
-	StateErr error
-}
-
 // Check returns the findings about each node, in the order of the facts, and then those about
-// several nodes. states are those of the nodes in a client; nil without one.
-func Check(set Settings, facts []inspection.Facts, states []Status) []Finding {
-	f := &findings{set: set}
-	nodes := make([]target, len(facts))
-	for i := range facts {
-		nodes[i].Facts = facts[i]
-		if states != nil {
-			nodes[i].Status = &states[i]
-		}
-	}
+// several nodes.
+func Check(cfg *Config, nodes []Facts) []Finding {
+	f := &findings{cfg: cfg}
 	for i := range nodes {
 		f.node = nodes[i].Node
 		f.checkState(&nodes[i], nodes)
@@ -90,18 +56,18 @@ func Check(set Settings, facts []inspection.Facts, states []Status) []Finding {
 	}
 	f.checkPairs(nodes)
 	f.node = ""
-	for i, n := range set.Sizes {
-		if !slices.Contains(set.Sizes[:i], n) {
+	for i, n := range cfg.Sizes {
+		if !slices.Contains(cfg.Sizes[:i], n) {
 			f.checkNumber(n)
 		}
 	}
-	f.checkLayouts(facts)
+	f.checkLayouts(nodes)
 	return f.all
 }
 
 // findings gathers what is found about one node after the other, or about all.
 type findings struct {
-	set  Settings
+	cfg  *Config
 	node string
 	all  []Finding
 }
@@ -115,38 +81,36 @@ func (f *findings) addf(s Severity, format string, args ...any) {
 }
 
 // checkNode reports what is found about one node.
-func (f *findings) checkNode(node *target) {
+func (f *findings) checkNode(node *Facts) {
 	f.checkServer(node)
-	if node.Sentinel { // which has no locks, and knows few commands
+	if node.isSentinel() { // which has no locks, and knows few commands
 		f.errorf("is a Redis Sentinel, which holds no data: " +
 			"list the masters themselves, or add ?master_set=NAME with the master's name there")
 		return
 	}
 	for _, r := range node.CommandErrors {
-		if r.Command == "CLIENT CACHING" && returnedError(node, "CLIENT TRACKING") {
+		if r.Command == "CLIENT CACHING" && node.returnedError("CLIENT TRACKING") {
 			continue // the other finding names both
 		}
 		f.checkRefusal(r)
 	}
-	if node.Version != "" {
+	if _, version := node.server(); version != "" {
 		f.checkRole(node)
 		f.checkCertificates(node)
 		f.checkMemory(node)
 		f.checkPersistence(node)
-		f.checkBacklog(node)
 	}
 	f.checkOther(node)
 	f.checkAdmission(node)
-	f.checkLatency(node.Samples)
-	f.checkClock(node.Samples)
+	f.checkTimes(node.Samples)
 }
 
 // checkNumber reports what the number of nodes means.
 func (f *findings) checkNumber(n int) {
-	if n == 1 && f.set.Guard == guard.Auto {
+	if n == 1 && f.cfg.Guard == guard.Auto {
 		f.warnf("one node with GuardAuto: to a new client, a server that lost its locks looks "+
 			"as before its first use, and votes at once, while others may hold locks: use "+
-			"GuardStrict, which waits for MaxTTL (%v)", f.set.MaxTTL)
+			"GuardStrict, which waits for MaxTTL (%v)", f.cfg.MaxTTL)
 	}
 	switch {
 	case n == 1:

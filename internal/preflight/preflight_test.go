@@ -15,24 +15,15 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/inspection"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // check returns the findings.
-func check(set Settings, nodes []target) []Finding {
-	var facts []inspection.Facts
-	var states []Status
-	for _, n := range nodes {
-		facts = append(facts, n.Facts)
-		if n.Status != nil {
-			states = append(states, *n.Status)
-		}
-	}
-	set.Sizes = []int{len(nodes)}
-	return Check(set, facts, states)
+func check(cfg Config, nodes []Facts) []Finding {
+	cfg.Sizes = []int{len(nodes)}
+	return Check(&cfg, nodes)
 }
 
 // worst returns the highest severity among the findings.
@@ -45,23 +36,27 @@ func worst(all []Finding) Severity {
 }
 
 // healthy is a node as it should be; n tells nodes apart.
-func healthy(n int) target {
+func healthy(n int) Facts {
 	name := string(rune('a' + n))
-	return target{inspection.Facts{
-		Node: name + ":6379", Server: "Redis", Version: "7.2.5", RedisVersion: "7.2.5",
-		RunID: "run " + name, ReplicationID: "data " + name,
-		Policy: "noeviction", Clients: 3, MaxClients: 10000, AOF: true,
-		Fsync: "always", Samples: samples(11, 1, time.Millisecond),
-	}, &Status{State: link.Up}}
+	return Facts{
+		Status: &Status{State: link.Up}, Node: name + ":6379",
+		Info: map[string]string{
+			"redis_version": "7.2.5", "run_id": "run " + name, "master_replid": "data " + name,
+			"maxmemory_policy": "noeviction", "connected_clients": "3", "maxclients": "10000",
+			"aof_enabled": "1",
+		},
+		Settings: map[string]string{"appendfsync": "always"},
+		Samples:  samples(11, 1, time.Millisecond),
+	}
 }
 
 // samples are n questions within a second, each answered after trip by a clock with this rate.
-func samples(n int, rate float64, trip time.Duration) []inspection.Sample {
+func samples(n int, rate float64, trip time.Duration) []Sample {
 	ours, theirs := time.Now(), time.Unix(1e9, 0) // how far the clocks are apart does not matter
-	all := make([]inspection.Sample, n)
+	all := make([]Sample, n)
 	for i := range all {
 		at := time.Second * time.Duration(i) / time.Duration(max(1, n-1))
-		all[i] = inspection.Sample{
+		all[i] = Sample{
 			Sent: ours.Add(at), Received: ours.Add(at + trip),
 			Server: theirs.Add(time.Duration(rate * float64(at+trip/2))),
 		}
@@ -69,16 +64,25 @@ func samples(n int, rate float64, trip time.Duration) []inspection.Sample {
 	return all
 }
 
+// info returns a change of fields of INFO: their names, and a value behind each.
+func info(pairs ...string) func(*Facts) {
+	return func(f *Facts) {
+		for i := 0; i < len(pairs); i += 2 {
+			f.Info[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
 // findingsOf returns the findings about three nodes when the last of them is changed.
-func findingsOf(change func(*target)) []Finding {
-	facts := []target{healthy(0), healthy(1), healthy(2)}
+func findingsOf(change func(*Facts)) []Finding {
+	facts := []Facts{healthy(0), healthy(1), healthy(2)}
 	change(&facts[2])
-	return check(Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
+	return check(Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}, facts)
 }
 
 // The goal: healthy nodes give two lines each, and nothing to do.
 func TestCheck_HealthyNodesGiveLittleToRead(t *testing.T) {
-	all := findingsOf(func(*target) {})
+	all := findingsOf(func(*Facts) {})
 	require.Len(t, all, 6)
 	require.Equal(t, Info, worst(all))
 	for i, f := range all {
@@ -98,9 +102,9 @@ func TestCheck_DataLossIsWorseWithoutTheGuard(t *testing.T) {
 		guard.Auto:   Info,
 		guard.Strict: Info, guard.Off: Warning,
 	} {
-		nodes := []target{healthy(0), healthy(1), healthy(2)}
-		nodes[2].AOF = false
-		set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
+		nodes := []Facts{healthy(0), healthy(1), healthy(2)}
+		nodes[2].Info["aof_enabled"] = "0"
+		set := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Guard: mode}
 		all := check(set, nodes)
 		require.Equal(t, want, worst(all), "%v: %v", mode, all)
 	}
@@ -127,9 +131,8 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 		"DENIED Redis is running in protected mode":                             "set a password on the server",
 		"connection refused": "start it, or correct its URL",
 	} {
-		all := findingsOf(func(f *target) {
-			f.Facts = inspection.Facts{Node: f.Node, Err: errors.New(says)}
-			f.State = link.Down
+		all := findingsOf(func(f *Facts) {
+			*f = Facts{Node: f.Node, Err: errors.New(says), Status: &Status{State: link.Down}}
 		})
 		require.Equal(t, Error, worst(all))
 		found := 0
@@ -147,96 +150,92 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 // severity, that names it.
 func TestCheck_FindsEachFault(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change   func(*target)
+		change   func(*Facts)
 		Severity Severity
 		says     string
 	}{
 		"too old": {
-			func(f *target) { f.Version, f.RedisVersion = "6.0.16", "6.0.16" },
+			info("redis_version", "6.0.16"),
 			Error, "runs Redis 6.0.16",
 		},
 		"replica": {
-			func(f *target) { f.Replica, f.Master = true, "x:1" }, Error,
+			info("role", "slave", "master_host", "x", "master_port", "1"), Error,
 			"is a replica of x:1",
 		},
-		"cluster": {func(f *target) { f.Cluster = true }, Error, "cluster mode"},
+		"cluster": {info("cluster_enabled", "1"), Error, "cluster mode"},
 		"evicts all": {
-			func(f *target) {
-				f.Policy, f.MaxMemory = "allkeys-lru",
-					1
-			}, Error, "evicts keys when its memory is full (maxmemory-policy " +
+			info("maxmemory_policy", "allkeys-lru", "maxmemory", "1"), Error, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
 		},
 		"evicts with TTL": {
-			func(f *target) { f.Policy, f.MaxMemory = "volatile-ttl", 1 },
+			info("maxmemory_policy", "volatile-ttl", "maxmemory", "1"),
 			Error, "volatile-ttl",
 		},
 		"would evict": {
-			func(f *target) { f.Policy = "allkeys-random" },
+			info("maxmemory_policy", "allkeys-random"),
 			Warning, "would evict locks",
 		},
 		"limited": {
-			func(f *target) {
-				f.Memory, f.MaxMemory = 3<<20,
-					12<<20
-			}, Warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
+			info("used_memory", "3145728", "maxmemory", "12582912"), Warning, "the 12 MiB of its maxmemory (now 3 MiB, 25 %)",
 		},
-		"loading": {func(f *target) { f.Loading = true }, Warning, "loading"},
-		"disk":    {func(f *target) { f.LastSaveFailed = true }, Warning, "MISCONF"},
+		"loading":       {info("loading", "1"), Warning, "loading"},
+		"loading still": {info("async_loading", "1"), Warning, "loading"},
+		"snapshot":      {info("rdb_last_bgsave_status", "err"), Warning, "MISCONF"},
+		"disk":          {info("aof_last_write_status", "err"), Warning, "MISCONF"},
 		"full": {
-			func(f *target) { f.Clients, f.MaxClients = 90, 100 },
+			info("connected_clients", "90", "maxclients", "100"),
 			Warning, "90 of at most 100 clients",
 		},
-		"slow": {func(f *target) {
+		"slow": {func(f *Facts) {
 			f.Samples[3].Received = f.Samples[3].Sent.Add(
 				26 * time.Millisecond)
 		}, Warning, "took 26ms for one of 11"},
 		"fast clock": {
-			func(f *target) { f.Samples = samples(11, 1.03, time.Millisecond) },
+			func(f *Facts) { f.Samples = samples(11, 1.03, time.Millisecond) },
 			Error, "3.0 % too fast",
 		},
 		"slow clock": {
-			func(f *target) { f.Samples = samples(11, 0.97, time.Millisecond) },
+			func(f *Facts) { f.Samples = samples(11, 0.97, time.Millisecond) },
 			Error, "3.0 % too slow",
 		},
 		"far away": {
-			func(f *target) { f.Samples = samples(11, 1, 20*time.Millisecond) },
+			func(f *Facts) { f.Samples = samples(11, 1, 20*time.Millisecond) },
 			Info, "could not be checked",
 		},
 		"stopped": {
-			func(f *target) {
+			func(f *Facts) {
 				f.State, f.Err = link.Connecting, errors.New("it broke")
 			},
 			Error, "can't be used and has no vote (it broke)",
 		},
 		"hangs": {
-			func(f *target) { f.Err = errors.New("no answer within 1.5s") },
+			func(f *Facts) { f.Err = errors.New("no answer within 1.5s") },
 			Error, "can't be used and has no vote (no answer within 1.5s)",
 		},
 		"up, and refuses others": {
-			func(f *target) { f.Err = errors.New("WRONGPASS") },
+			func(f *Facts) { f.Err = errors.New("WRONGPASS") },
 			Error, "takes no new connection (WRONGPASS), so it has no vote when it loses",
 		},
 		"quarantined": {
-			func(f *target) {
+			func(f *Facts) {
 				f.State, f.StateErr = link.Quarantined,
 					errors.New("until then")
 			},
 			Error, "has no vote: until then",
 		},
 		"failing": {
-			func(f *target) {
+			func(f *Facts) {
 				f.State, f.StateErr = link.Failing,
 					errors.New("OOM too much")
 			},
 			Error, "is failing, and grants no locks (OOM too much): raise its maxmemory",
 		},
 		"not connected": {
-			func(f *target) { f.State = link.Connecting },
+			func(f *Facts) { f.State = link.Connecting },
 			Warning, "before the client is connected",
 		},
 		"down": {
-			func(f *target) {
+			func(f *Facts) {
 				f.State, f.StateErr = link.Down,
 					errors.New("NOPERM to delete")
 			},
@@ -244,76 +243,76 @@ func TestCheck_FindsEachFault(t *testing.T) {
 				"its user",
 		},
 		"down, as it is of a cluster": {
-			func(f *target) {
-				f.State, f.Cluster = link.Down, true
+			func(f *Facts) {
+				f.State, f.Info["cluster_enabled"] = link.Down, "1"
 				f.StateErr = errors.New("it is of a cluster")
 			},
 			Error, "runs in cluster mode",
 		},
 		"down, as it is the same server": {
-			func(f *target) {
-				f.State, f.StateErr, f.RunID = link.Down, errors.New("is the same server as b"),
-					"run b"
+			func(f *Facts) {
+				f.State, f.StateErr = link.Down, errors.New("is the same server as b")
+				f.Info["run_id"] = "run b"
 			},
 			Error, "is the same server as b",
 		},
 		"full memory": {
-			func(f *target) { f.Memory, f.MaxMemory = 13<<20, 12<<20 },
+			info("used_memory", "13631488", "maxmemory", "12582912"),
 			Error,
 			"refuses locks, because it uses 13 MiB, more than its maxmemory (12 MiB)",
 		},
 		"nearly full memory": {
-			func(f *target) { f.Memory, f.MaxMemory = 11<<20, 12<<20 },
+			info("used_memory", "11534336", "maxmemory", "12582912"),
 			Warning, "soon refuses locks, because it uses 11 MiB, 91 % of its maxmemory " +
 				"(12 MiB)",
 		},
 		"another policy": {
-			func(f *target) { f.Policy, f.MaxMemory = "newest-first", 1 },
+			info("maxmemory_policy", "newest-first", "maxmemory", "1"),
 			Error, "maxmemory-policy newest-first",
 		},
 		"polls": {
-			func(f *target) {
+			func(f *Facts) {
 				f.CommandErrors = refusals("CLIENT CACHING", "NOPERM somebody")
 			},
 			Warning, "ask again and again: give the user +client|caching",
 		},
 		"polls, unguarded": {
-			func(f *target) {
+			func(f *Facts) {
 				f.CommandErrors = append(refusals("CLIENT TRACKING", "NOPERM somebody"),
 					refusals("CLIENT CACHING", "NOPERM somebody")...)
 			},
 			Warning, "reads its key behind each trip: give the user +client|tracking",
 		},
 		"same server": {
-			func(f *target) { f.RunID = "run b" }, Error,
+			info("run_id", "run b"), Error,
 			"is the same server as b:6379 (run_id run b)",
 		},
 		"same data": {
-			func(f *target) { f.ReplicationID = "data a" }, Error,
+			info("master_replid", "data a"), Error,
 			"has the same data as a:6379",
 		},
 		"another server votes": {
-			func(f *target) { f.Other.RunID, f.Other.Votes = "run x", true }, Error,
+			func(f *Facts) { f.Other.RunID, f.Other.Votes = "run x", true }, Error,
 			"leads to more than one server (run_id run x votes, run_id run c answered)",
 		},
 		"another server answers": {
-			func(f *target) { f.Other.RunID = "run x" }, Error,
+			func(f *Facts) { f.Other.RunID = "run x" }, Error,
 			"leads to more than one server (run_id run x answered, run_id run c answered)",
 		},
-		"silent policy": {func(f *target) {
+		"silent policy": {func(f *Facts) {
 			f.CommandErrors = refusals("CONFIG GET", "NOPERM User somebody has no permissions")
 		}, Info, "give the user +config|get"},
 		"forgets that it was a replica": {
-			func(f *target) { f.BacklogTTL = time.Minute - time.Second }, Error,
+			func(f *Facts) { f.Settings["repl-backlog-ttl"] = "59" }, Error,
 			"forgets after 59s that it was a replica (repl-backlog-ttl), and then it may vote " +
 				"although it has missed locks: set repl-backlog-ttl to MaxTTL (1m0s) or more",
 		},
-		"renamed": {func(f *target) {
+		"renamed": {func(f *Facts) {
 			f.CommandErrors = refusals("TIME",
 				"unknown command 'TIME'")
 		}, Info, "does not know TIME"},
 		"busy": {
-			func(f *target) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
+			func(f *Facts) { f.CommandErrors = refusals("INFO", "BUSY with a script") },
 			Info, `"BUSY with a script"`,
 		},
 	} {
@@ -337,35 +336,32 @@ func TestCheck_FindsEachFault(t *testing.T) {
 	}
 }
 
-func refusals(command, text string) []inspection.CommandError {
-	return []inspection.CommandError{{Command: command, Text: text}}
+func refusals(command, text string) []CommandError {
+	return []CommandError{{Command: command, Text: text}}
 }
 
 // The goal: what is just good enough is not found wanting.
 func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
-	for name, change := range map[string]func(*target){
-		"6.2":         func(f *target) { f.RedisVersion = "6.2.0" },
-		"10.0":        func(f *target) { f.RedisVersion = "10.0" },
-		"odd version": func(f *target) { f.RedisVersion = "next" },
-		"drift": func(f *target) {
+	for name, change := range map[string]func(*Facts){
+		"6.2":         info("redis_version", "6.2.0"),
+		"10.0":        info("redis_version", "10.0"),
+		"odd version": info("redis_version", "next"),
+		"drift": func(f *Facts) {
 			f.Samples = samples(11, 1.0095,
 				time.Millisecond)
 		},
-		"half": func(f *target) {
+		"half": func(f *Facts) {
 			f.Samples[0].Received = f.Samples[0].Sent.Add(
 				25 * time.Millisecond)
 		},
-		"clients": func(f *target) { f.Clients, f.MaxClients = 89, 100 },
-		"not told": func(f *target) {
-			f.RunID, f.ReplicationID, f.MaxClients = "", "",
-				0
-		},
-		"no clock": func(f *target) {
+		"clients":  info("connected_clients", "89", "maxclients", "100"),
+		"not told": info("run_id", "", "master_replid", "", "maxclients", ""),
+		"no clock": func(f *Facts) {
 			f.Samples[9].Server,
 				f.Samples[10].Server = time.Time{}, time.Time{}
 		},
-		"a single trip":  func(f *target) { f.Samples = f.Samples[:1] },
-		"other policies": func(f *target) { f.Policy = "" },
+		"a single trip":  func(f *Facts) { f.Samples = f.Samples[:1] },
+		"other policies": info("maxmemory_policy", ""),
 	} {
 		all := findingsOf(change)
 		require.Len(t, all, 6, name)
@@ -377,13 +373,13 @@ func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 // without the guard it means for locks what the server's persistence lets it mean.
 func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 	for _, tc := range []struct {
-		change      func(*target)
+		change      func(*Facts)
 		says, unset string // with the guard, and without
 	}{
-		{func(*target) {}, "appendonly no is faster", "a restart keeps them"},
-		{func(f *target) { f.Rewriting = true }, "which may forget locks", "may forget locks"},
-		{func(f *target) { f.Fsync = "everysec" }, "which may forget locks", "may forget locks"},
-		{func(f *target) { f.AOF = false }, "which may forget locks", "may forget locks"},
+		{func(*Facts) {}, "appendonly no is faster", "a restart keeps them"},
+		{func(f *Facts) { f.Settings["no-appendfsync-on-rewrite"] = "yes" }, "which may forget locks", "may forget locks"},
+		{func(f *Facts) { f.Settings["appendfsync"] = "everysec" }, "which may forget locks", "may forget locks"},
+		{info("aof_enabled", "0"), "which may forget locks", "may forget locks"},
 	} {
 		all := findingsOf(tc.change)
 		require.Len(t, all, 6)
@@ -392,8 +388,8 @@ func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 		require.Contains(t, all[5].Text, "not vote for MaxTTL (1m0s) after a restart")
 		node := healthy(0)
 		tc.change(&node)
-		set := Settings{NodeTimeout: 50 * time.Millisecond, Guard: guard.Off}
-		all = check(set, []target{node})
+		set := Config{NodeTimeout: 50 * time.Millisecond, Guard: guard.Off}
+		all = check(set, []Facts{node})
 		require.Contains(t, all[1].Text, tc.unset)
 	}
 }
@@ -401,12 +397,12 @@ func TestCheck_PersistenceSaysWhatARestartMeans(t *testing.T) {
 // The goal: repl-backlog-ttl is as long as MaxTTL, or has no end. Without the guard it does not
 // matter.
 func TestCheck_BacklogOfAsLongAsMaxTTLIsFine(t *testing.T) {
-	for _, backlog := range []time.Duration{0, time.Minute, time.Hour} {
-		require.Len(t, findingsOf(func(f *target) { f.BacklogTTL = backlog }), 6)
+	for _, backlog := range []string{"", "0", "60", "3600"} {
+		require.Len(t, findingsOf(func(f *Facts) { f.Settings["repl-backlog-ttl"] = backlog }), 6)
 	}
 	node := healthy(0)
-	node.BacklogTTL = time.Second
-	for _, f := range check(Settings{MaxTTL: time.Minute, Guard: guard.Off}, []target{node}) {
+	node.Settings["repl-backlog-ttl"] = "1"
+	for _, f := range check(Config{MaxTTL: time.Minute, Guard: guard.Off}, []Facts{node}) {
 		require.NotContains(t, f.Text, "repl-backlog-ttl")
 	}
 }
@@ -414,15 +410,16 @@ func TestCheck_BacklogOfAsLongAsMaxTTLIsFine(t *testing.T) {
 // The goal: a node that tells nothing gives one line about it, and none that only a told fact
 // allows.
 func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
-	all := findingsOf(func(f *target) {
-		f.Facts = inspection.Facts{Node: f.Node, Samples: f.Samples}
+	all := findingsOf(func(f *Facts) {
+		*f = Facts{Status: f.Status, Node: f.Node, Samples: f.Samples}
 	})
 	require.Len(t, all, 6)
 	require.Contains(t, all[4].Text, "no Redis or Valkey that tells its version")
 	require.Contains(t, all[5].Text, "the server answers within")
-	all = findingsOf(func(f *target) {
-		f.Facts = inspection.Facts{Node: f.Node, Err: errors.New("refused")}
-		f.State = link.Down
+	all = findingsOf(func(f *Facts) {
+		*f = Facts{
+			Status: &Status{State: link.Down}, Node: f.Node, Err: errors.New("refused"),
+		}
 	})
 	require.Len(t, all, 5)
 	require.Contains(t, all[4].Text, "can't be used")
@@ -431,58 +428,57 @@ func TestCheck_OneFindingForANodeThatTellsNothing(t *testing.T) {
 // The goal: two nodes that are not independent are found in either order, each one once, behind all
 // that is about single nodes.
 func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
-	replica := func(of target) func(*target) {
-		return func(f *target) {
-			f.Replica, f.Master, f.ReplicationID = true, of.Node,
-				of.ReplicationID
-		}
+	replica := func(of Facts) func(*Facts) {
+		host, port, _ := strings.Cut(of.Node, ":")
+		return info("role", "slave", "master_host", host, "master_port", port,
+			"master_replid", of.Info["master_replid"])
 	}
-	same := func(of target) func(*target) {
-		return func(f *target) { f.RunID, f.ReplicationID = of.RunID, of.ReplicationID }
+	same := func(of Facts) func(*Facts) {
+		return info("run_id", of.RunID(), "master_replid", of.Info["master_replid"])
 	}
-	change := func(facts []target, i int, how func(*target)) { how(&facts[i]) }
+	change := func(facts []Facts, i int, how func(*Facts)) { how(&facts[i]) }
 	for name, tc := range map[string]struct {
-		change func(facts []target)
+		change func(facts []Facts)
 		want   []string
 	}{
 		"replica behind its master": {
-			func(f []target) {
+			func(f []Facts) {
 				change(f, 2,
 					replica(
 						f[0]))
 			}, []string{"c:6379 is a replica of a:6379, which is listed as well"},
 		},
 		"replica before its master": {
-			func(f []target) {
+			func(f []Facts) {
 				change(f, 0,
 					replica(
 						f[2]))
 			}, []string{"a:6379 is a replica of c:6379, which is listed as well"},
 		},
 		"two replicas": {
-			func(f []target) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
+			func(f []Facts) { change(f, 1, replica(f[0])); change(f, 2, replica(f[0])) },
 			[]string{
 				"b:6379 is a replica of a:6379, which is",
 				"c:6379 is a replica of a:6379, which is",
 			},
 		},
 		"replica under another name": {
-			func(f []target) {
+			func(f []Facts) {
 				change(f, 2,
 					replica(
 						f[0]))
-				f[2].Master = "inside:6379"
+				f[2].Info["master_host"] = "inside"
 			},
 			[]string{"c:6379 has the same data as a:6379"},
 		},
 		"three times the same": {
-			func(f []target) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
+			func(f []Facts) { change(f, 1, same(f[0])); change(f, 2, same(f[0])) },
 			[]string{"b:6379 is the same server as a:6379", "c:6379 is the same server as a:6379"},
 		},
 	} {
-		facts := []target{healthy(0), healthy(1), healthy(2)}
+		facts := []Facts{healthy(0), healthy(1), healthy(2)}
 		tc.change(facts)
-		all := check(Settings{NodeTimeout: time.Second}, facts)
+		all := check(Config{NodeTimeout: time.Second}, facts)
 		last := all[len(all)-len(tc.want):]
 		for i, want := range tc.want {
 			require.Contains(t, last[i].Node+" "+last[i].Text, want, name)
@@ -497,14 +493,10 @@ func TestCheck_FindsNodesThatAreNotIndependent(t *testing.T) {
 
 // The goal: a Sentinel is named, and gives no advice about data that it does not have.
 func TestCheck_NamesASentinel(t *testing.T) {
-	all := findingsOf(func(f *target) {
+	all := findingsOf(func(f *Facts) {
 		*f.Status = Status{link.Down, errors.New("it is a Redis Sentinel")}
-		f.Facts = inspection.Facts{
-			Node: f.Node, Sentinel: true,
-			Server: f.Server, Version: f.Version, RedisVersion: f.RedisVersion,
-			Samples:       f.Samples,
-			CommandErrors: refusals("CONFIG GET", "unknown command"),
-		}
+		f.Info = map[string]string{"redis_version": "7.2.5", "redis_mode": "sentinel"}
+		f.CommandErrors = refusals("CONFIG GET", "unknown command")
 	})
 	require.Len(t, all, 6)
 	require.Equal(t, Error, all[5].Severity)
@@ -513,9 +505,9 @@ func TestCheck_NamesASentinel(t *testing.T) {
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.
 func TestCheck_TheSameServerIsAboutTheNodeThatIsDown(t *testing.T) {
-	nodes := []target{healthy(0), healthy(1), healthy(2)}
-	nodes[0].State, nodes[0].RunID = link.Down, nodes[2].RunID
-	all := check(Settings{NodeTimeout: time.Second}, nodes)
+	nodes := []Facts{healthy(0), healthy(1), healthy(2)}
+	nodes[0].State, nodes[0].Info["run_id"] = link.Down, nodes[2].RunID()
+	all := check(Config{NodeTimeout: time.Second}, nodes)
 	require.Len(t, all, 7)
 	require.Equal(t, "a:6379", all[6].Node)
 	require.Contains(t, all[6].Text, "is the same server as c:6379")
@@ -527,9 +519,9 @@ func TestCheck_OneNodeIsAdvisedToUseGuardStrict(t *testing.T) {
 		guard.Auto: 1, guard.Strict: 0, guard.Off: 0,
 	} {
 		for n := 1; n <= 2; n++ {
-			set := Settings{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
+			set := Config{NodeTimeout: time.Second, MaxTTL: time.Minute, Guard: mode}
 			found := 0
-			for _, f := range check(set, []target{healthy(0), healthy(1)}[:n]) {
+			for _, f := range check(set, []Facts{healthy(0), healthy(1)}[:n]) {
 				if strings.Contains(f.Text, "use GuardStrict, which waits for MaxTTL (1m0s)") {
 					require.Equal(t, Warning, f.Severity)
 					require.Empty(t, f.Node)
@@ -552,11 +544,11 @@ func TestCheck_TheNumberOfNodes(t *testing.T) {
 		4: {"", Info, "4 nodes tolerate as many failures as 3 would (1)"}, 5: nil,
 		6: {"", Info, "as 5 would (2)"},
 	} {
-		var facts []target
+		var facts []Facts
 		for i := range n {
 			facts = append(facts, healthy(i))
 		}
-		all := check(Settings{NodeTimeout: time.Second, Guard: guard.Strict}, facts)
+		all := check(Config{NodeTimeout: time.Second, Guard: guard.Strict}, facts)
 		if want == nil {
 			require.Len(t, all, 2*n)
 			continue
@@ -576,11 +568,11 @@ func TestClockDrift_IsWithinItsBounds(t *testing.T) {
 	for range 2000 {
 		rate := 0.9 + 0.2*random.Float64()
 		began, clock := time.Now(), time.Unix(random.Int64N(2e9), 0)
-		var all []inspection.Sample
+		var all []Sample
 		at := time.Duration(0)
 		for range 2 + random.IntN(20) {
 			there, back := time.Duration(random.Int64N(5e7)), time.Duration(random.Int64N(5e7))
-			all = append(all, inspection.Sample{
+			all = append(all, Sample{
 				Sent: began.Add(at), Received: began.Add(at + there + back),
 				Server: clock.Add(time.Duration(rate * float64(at+there))).Truncate(
 					time.Microsecond),
@@ -605,7 +597,7 @@ func TestSize_IsForPeople(t *testing.T) {
 }
 
 // leave has a node show an entry that was renewed that long ago.
-func leave(node *target, owner string, maxTTL, age time.Duration, runIDs string,
+func leave(node *Facts, owner string, maxTTL, age time.Duration, runIDs string,
 	nodes ...string,
 ) {
 	field, err := json.Marshal(fleet.Entry{
@@ -629,11 +621,11 @@ func TestCheck_LayoutsInUse(t *testing.T) {
 
 func checkLayoutsInUse(t *testing.T) {
 	const ids = `{"a":"run a","b":"run b","c":"run c"}`
-	facts := []target{healthy(0), healthy(1), healthy(2)}
+	facts := []Facts{healthy(0), healthy(1), healthy(2)}
 	for i := range facts {
-		facts[i].LayoutName, facts[i].Uptime = string(rune('a'+i)), 24*time.Hour
+		facts[i].LayoutName, facts[i].Info["uptime_in_seconds"] = string(rune('a'+i)), "86400"
 	}
-	set := Settings{
+	set := Config{
 		NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Owner: "me",
 		Layouts: [][]layout.Group{{{Nodes: []string{"a", "b", "c"}}}},
 	}
@@ -662,14 +654,14 @@ func checkLayoutsInUse(t *testing.T) {
 	require.Equal(t, Error, last.Severity)
 	require.Contains(t, last.Text, "another client (owner other) uses the layout x,y,z (seen on "+
 		"a, b, c), which shares no quorum with this client's (owner me, layout a,b,c)")
-	facts[2].Uptime = time.Second
+	facts[2].Info["uptime_in_seconds"] = "1"
 	require.Equal(t, Info, worst(check(set, facts)), "c may have been run z when that was written")
 }
 
 // The goal: an operator hears that clients have different MaxTTLs, and which.
 func TestCheck_DifferentMaxTTLs(t *testing.T) {
-	facts := []target{healthy(0), healthy(1), healthy(2)}
-	set := Settings{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}
+	facts := []Facts{healthy(0), healthy(1), healthy(2)}
+	set := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute}
 	leave(&facts[0], "b", time.Second, time.Second, "{}", "a")
 	require.Equal(t, Info, worst(check(set, facts)))
 	leave(&facts[1], "a", 20*time.Second, time.Second, "{}", "a")
@@ -691,17 +683,18 @@ func TestCheck_WhatTheRestartGuardsKeySays(t *testing.T) {
 		"lost:9000:runb:x": {"c:6379", Warning, "the restart guard's key of another memory"},
 		"runb":             {"c:6379", Warning, "the restart guard's key of another memory"},
 	} {
-		admission := &inspection.Admission{Text: text, PTTL: 180*24*time.Hour - 5*time.Second}
-		all := findingsOf(func(f *target) {
+		admission := &Admission{Text: text, PTTL: 180*24*time.Hour - 5*time.Second}
+		all := findingsOf(func(f *Facts) {
 			f.Admission = admission
-			f.RunID = "runc"
-			f.Info = map[string]string{"run_id": "runc", "master_replid2": "0"}
+			f.Info = map[string]string{
+				"redis_version": "7.2.5", "run_id": "runc", "master_replid2": "0",
+			}
 		})
 		require.Len(t, all, 7)
 		require.Equal(t, want.Severity, all[6].Severity, text)
 		require.Equal(t, want.Node, all[6].Node)
 		require.Contains(t, all[6].Text, want.Text)
-		all = findingsOf(func(f *target) { f.Admission, f.RunID = admission, "" })
+		all = findingsOf(func(f *Facts) { f.Admission, f.Info["run_id"] = admission, "" })
 		require.Len(t, all, 6)
 	}
 }
@@ -709,10 +702,9 @@ func TestCheck_WhatTheRestartGuardsKeySays(t *testing.T) {
 // The goal: without a client nothing is said about a vote of a node that answers, and one that does
 // not is an error. The same server twice is found.
 func TestCheck_WithoutAClient(t *testing.T) {
-	facts := []inspection.Facts{
-		healthy(0).Facts, healthy(0).Facts, {Node: "c:6379", Err: errors.New("refused")},
-	}
-	all := Check(Settings{NodeTimeout: time.Second}, facts, nil)
+	facts := []Facts{healthy(0), healthy(0), {Node: "c:6379", Err: errors.New("refused")}}
+	facts[0].Status, facts[1].Status = nil, nil
+	all := Check(&Config{NodeTimeout: time.Second}, facts)
 	require.Len(t, all, 6)
 	require.Equal(t, Info, worst(all[:4]))
 	require.Equal(t, Error, all[4].Severity)
@@ -722,7 +714,7 @@ func TestCheck_WithoutAClient(t *testing.T) {
 
 // The goal: of a node that hangs up at once the client's reason is shown, which knows more.
 func TestCheck_WhyANodeHangsUp(t *testing.T) {
-	all := findingsOf(func(f *target) {
+	all := findingsOf(func(f *Facts) {
 		f.Err = resp.ErrUnanswered
 		*f.Status = Status{link.Down, fmt.Errorf("%w; it came without TLS", resp.ErrUnanswered)}
 	})
@@ -738,9 +730,9 @@ func TestCheck_CertificatesThatEndSoonAreAWarning(t *testing.T) {
 		-day: "less than 1 day", time.Hour: "less than 1 day", 13*day + 1: "less than 14 days",
 		14 * day: "", 365 * day: "",
 	} {
-		for whose, set := range map[string]func(n *target){
-			"its":          func(n *target) { n.ServerCertificate = left },
-			"the client's": func(n *target) { n.ClientCertificate = left },
+		for whose, set := range map[string]func(n *Facts){
+			"its":          func(n *Facts) { n.ServerCertificate = left },
+			"the client's": func(n *Facts) { n.ClientCertificate = left },
 		} {
 			all := findingsOf(set)
 			if says == "" {

@@ -1,43 +1,32 @@
 package preflight
 
 import (
-	"slices"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/inspection"
 )
 
 // The oldest Redis that has what the scripts and commands need.
 const oldestMajor, oldestMinor = 6, 2
 
 // checkServer reports what the server is, and how fast.
-func (f *findings) checkServer(node *target) {
-	if node.Version == "" && node.Err == nil && !returnedError(node, "INFO") {
+func (f *findings) checkServer(node *Facts) {
+	server, version := node.server()
+	if version == "" && node.Err == nil && !node.returnedError("INFO") {
 		f.infof("is no Redis or Valkey that tells its version (INFO), so its role, " +
 			"memory, persistence and identity could not be checked")
 	}
 	if n := len(node.Samples); n > 0 {
-		name := strings.TrimSpace(node.Server + " " + node.Version)
-		if name == "" {
-			name = "the server"
-		}
+		name := cmp.Or(strings.TrimSpace(server+" "+version), "the server")
 		median, longest := roundTrips(node.Samples)
 		f.infof("%s answers within %v (median of %d; the slowest took %v)", name, median, n,
 			longest)
 	}
-	if !newEnough(node.RedisVersion) {
+	if like := node.Info["redis_version"]; !newEnough(like) {
 		f.errorf("runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis "+
-			"%d.%d or later, or to Valkey",
-			node.Server, node.Version, node.RedisVersion, oldestMajor, oldestMinor)
+			"%d.%d or later, or to Valkey", server, version, like, oldestMajor, oldestMinor)
 	}
-}
-
-// returnedError reports whether the node answered a command with an error.
-func returnedError(node *target, command string) bool {
-	return slices.ContainsFunc(node.CommandErrors,
-		func(r inspection.CommandError) bool { return r.Command == command })
 }
 
 // newEnough reports whether a version of Redis is new enough. What is no version is.
@@ -56,7 +45,7 @@ func newEnough(version string) bool {
 
 // checkRefusal reports what is missing without a command that the server answered with an error,
 // and the permission for it. The server's text may name the user, and is not reported then.
-func (f *findings) checkRefusal(r inspection.CommandError) {
+func (f *findings) checkRefusal(r CommandError) {
 	const polls = "waiting calls are not notified when a key is free, and ask again and again"
 	lost := map[string]struct{ what, permission string }{
 		"INFO": {
@@ -97,7 +86,7 @@ func (f *findings) checkRefusal(r inspection.CommandError) {
 }
 
 // checkCertificates reports certificates that end soon: then no connection can be made.
-func (f *findings) checkCertificates(node *target) {
+func (f *findings) checkCertificates(node *Facts) {
 	const day, soon = 24 * time.Hour, 14
 	for i, left := range [...]time.Duration{node.ServerCertificate, node.ClientCertificate} {
 		if left != 0 && left < soon*day {
@@ -108,23 +97,25 @@ func (f *findings) checkCertificates(node *target) {
 }
 
 // checkRole reports why a server refuses to write.
-func (f *findings) checkRole(node *target) {
-	if node.Replica {
-		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", node.Master)
+func (f *findings) checkRole(node *Facts) {
+	if master, isReplica := node.master(); isReplica {
+		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", master)
 	}
-	if node.Cluster {
+	if node.isCluster() {
 		f.errorf("runs in cluster mode, which refuses calls whose keys lie in different slots: " +
 			"use a server with cluster-enabled no")
 	}
-	if node.Loading {
+	if node.Info["loading"] == "1" || node.Info["async_loading"] == "1" {
 		f.warnf("is loading its data and refuses locks until that is done")
 	}
-	if node.LastSaveFailed {
+	if node.Info["aof_last_write_status"] == "err" ||
+		node.Info["rdb_last_bgsave_status"] == "err" {
 		f.warnf("could not write its data to disk and may refuse locks (MISCONF): look at its " +
 			"disk and its log")
 	}
-	if node.MaxClients > 0 && node.Clients >= node.MaxClients*nearlyAll/percent {
+	clients, most := node.number("connected_clients"), node.number("maxclients")
+	if most > 0 && clients >= most*nearlyAll/percent {
 		f.warnf("has %d of at most %d clients and soon refuses connections: raise maxclients",
-			node.Clients, node.MaxClients)
+			clients, most)
 	}
 }

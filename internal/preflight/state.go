@@ -10,7 +10,7 @@ import (
 )
 
 // checkState reports a node that has no vote, or could not be asked. all are all nodes.
-func (f *findings) checkState(node *target, all []target) {
+func (f *findings) checkState(node *Facts, all []Facts) {
 	if node.Err != nil {
 		f.checkError(node)
 		return
@@ -31,9 +31,9 @@ func (f *findings) checkState(node *target, all []target) {
 }
 
 // checkError reports a node that could not be asked.
-func (f *findings) checkError(node *target) {
+func (f *findings) checkError(node *Facts) {
 	why := node.Err
-	if isVoting(node) && !strings.HasPrefix(why.Error(), "no answer ") {
+	if node.isVoting() && !strings.HasPrefix(why.Error(), "no answer ") {
 		f.errorf("takes no new connection (%v), so it has no vote when it loses the present "+
 			"one: %s", why, remedy(why))
 		return
@@ -45,13 +45,10 @@ func (f *findings) checkError(node *target) {
 	f.errorf("can't be used and has no vote (%v): %s", why, remedy(why))
 }
 
-// isVoting reports whether the client has a connection to the node over which it votes.
-func isVoting(node *target) bool { return node.Status != nil && node.State == link.Up }
-
 // explained reports whether other findings say why the node is down.
-func explained(node *target, all []target) bool {
-	return node.Cluster || node.Sentinel || !newEnough(node.RedisVersion) ||
-		slices.ContainsFunc(all, func(other target) bool {
+func explained(node *Facts, all []Facts) bool {
+	return node.isCluster() || node.isSentinel() || !newEnough(node.Info["redis_version"]) ||
+		slices.ContainsFunc(all, func(other Facts) bool {
 			return other.Node != node.Node && sameServer(node, &other)
 		})
 }

@@ -1,30 +1,17 @@
 package preflight
 
 import (
+	"cmp"
 	"slices"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/inspection"
 )
 
 // maxDrift is the part of a TTL by which a lease is shorter on the client's clock, because clocks
 // run at different rates.
 const maxDrift = 0.01
 
-// checkLatency compares the round trips with the time that an attempt waits.
-func (f *findings) checkLatency(samples []inspection.Sample) {
-	if len(samples) == 0 {
-		return
-	}
-	if _, longest := roundTrips(samples); longest > f.set.NodeTimeout/2 {
-		f.warnf("took %v for one of %d answers, more than half of targetTimeout (%v), so votes "+
-			"may come too late: raise NodeTimeout, or find what delays it",
-			longest, len(samples), f.set.NodeTimeout)
-	}
-}
-
 // roundTrips returns the median and the longest round trip of at least one sample.
-func roundTrips(samples []inspection.Sample) (median, longest time.Duration) {
+func roundTrips(samples []Sample) (median, longest time.Duration) {
 	all := make([]time.Duration, len(samples))
 	for i, s := range samples {
 		all[i] = s.RoundTrip().Round(10 * time.Microsecond)
@@ -33,9 +20,18 @@ func roundTrips(samples []inspection.Sample) (median, longest time.Duration) {
 	return all[len(all)/2], all[len(all)-1]
 }
 
-// checkClock compares the rate of the server's clock with that of the client's. The time on them
-// does not matter: the client sends durations only.
-func (f *findings) checkClock(samples []inspection.Sample) {
+// checkTimes compares the round trips with the time that an attempt waits, and the rate of the
+// server's clock with that of the client's. The time on them does not matter: the client sends
+// durations only.
+func (f *findings) checkTimes(samples []Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	if _, longest := roundTrips(samples); longest > f.cfg.NodeTimeout/2 {
+		f.warnf("took %v for one of %d answers, more than half of NodeTimeout (%v), so votes "+
+			"may come too late: raise it, or find what delays it",
+			longest, len(samples), f.cfg.NodeTimeout)
+	}
 	drift, uncertain, ok := clockDrift(samples)
 	switch {
 	case !ok:
@@ -57,7 +53,7 @@ func (f *findings) checkClock(samples []inspection.Sample) {
 // samples to the last, and how far that may be wrong. A server reads its clock at some moment of
 // the round trip, so each end may be wrong by half of one. clockDrift takes the quickest answer of
 // the first third and of the last.
-func clockDrift(samples []inspection.Sample) (drift, uncertain float64, ok bool) {
+func clockDrift(samples []Sample) (drift, uncertain float64, ok bool) {
 	n := len(samples)
 	if n < 2 {
 		return 0, 0, false
@@ -67,7 +63,7 @@ func clockDrift(samples []inspection.Sample) (drift, uncertain float64, ok bool)
 	if first.Server.IsZero() || last.Server.IsZero() {
 		return 0, 0, false
 	}
-	middle := func(s inspection.Sample) time.Time { return s.Sent.Add(s.RoundTrip() / 2) }
+	middle := func(s Sample) time.Time { return s.Sent.Add(s.RoundTrip() / 2) }
 	ours, theirs := middle(last).Sub(middle(first)), last.Server.Sub(first.Server)
 	if ours <= 0 {
 		return 0, 0, false
@@ -78,12 +74,8 @@ func clockDrift(samples []inspection.Sample) (drift, uncertain float64, ok bool)
 }
 
 // quickest returns the sample with the shortest round trip.
-func quickest(samples []inspection.Sample) inspection.Sample {
-	best := samples[0]
-	for _, s := range samples[1:] {
-		if s.RoundTrip() < best.RoundTrip() {
-			best = s
-		}
-	}
-	return best
+func quickest(samples []Sample) Sample {
+	return slices.MinFunc(samples, func(a, b Sample) int {
+		return cmp.Compare(a.RoundTrip(), b.RoundTrip())
+	})
 }

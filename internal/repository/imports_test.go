@@ -64,7 +64,7 @@ var allowedImports = map[string][]string{
 	"multiplex": {
 		trusted,
 		"batch", "script", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/holders", "internal/ids", "internal/inspection", "internal/line",
+		"internal/holders", "internal/ids", "internal/line",
 		"internal/link", "internal/node", "internal/quorum", "internal/stats", "internal/watch",
 	},
 	"batch":        {trusted},
@@ -86,10 +86,6 @@ var allowedImports = map[string][]string{
 	"internal/fleet":    {trusted, "script", "internal/guard", "internal/layout", "internal/resp"},
 	"internal/holders":  {"internal/ids", "internal/link", "internal/resp", "internal/trip"},
 	"internal/keyqueue": {},
-	"internal/inspection": {
-		"internal/endpoint", "internal/ids", "internal/layout", "internal/resp",
-		"internal/sentinel",
-	},
 	"internal/link": {
 		trusted,
 		"script", "internal/endpoint", "internal/fleet", "internal/guard", "internal/ids",
@@ -116,12 +112,11 @@ var allowedImports = map[string][]string{
 	"internal/parts": {
 		trusted,
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
-		"internal/inspection", "internal/layout", "internal/line", "internal/quorum",
+		"internal/layout", "internal/line", "internal/preflight", "internal/quorum",
 	},
 	"internal/preflight": {
-		"multiplex", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/inspection", "internal/layout", "internal/link", "internal/parts",
-		"internal/resp",
+		"internal/endpoint", "internal/fleet", "internal/guard", "internal/ids", "internal/layout",
+		"internal/link", "internal/resp", "internal/sentinel",
 	},
 	"internal/prefix":        {},
 	"internal/quorum":        {trusted},

@@ -1,10 +1,10 @@
-package inspection
+package preflight
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -13,25 +13,13 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// interview is the connection of one inspection to one node.
+// interview is one connection to a node. What the server says goes into facts.
 type interview struct {
+	node    *node
 	conn    *resp.Conn
 	facts   *Facts
-	hide    func(error) error // removes the passwords
-	timeout time.Duration     // for one round trip
-	end     func()            // closes the connection
-}
-
-// newInterview returns the interview on a connection, which is closed by end, or when ctx ends.
-func newInterview(
-	ctx context.Context, conn net.Conn, f *Facts, hide func(error) error, timeout time.Duration,
-) *interview {
-	stop := context.AfterFunc(ctx, func() { _ = endpoint.Abort(conn) })
-	end := func() {
-		stop()
-		_ = endpoint.Abort(conn)
-	}
-	return &interview{resp.NewConn(conn), f, hide, timeout, end}
+	timeout time.Duration // for one round trip
+	end     func()        // closes the connection
 }
 
 // ask is Conn.Do within the timeout. After an error the connection is closed or to be closed.
@@ -47,14 +35,14 @@ func (v *interview) ask(steps ...resp.Step) error {
 // identify asks for what does not change from one moment to the next. layouts is the key of the
 // layouts in use. Servers before 7.0 take one section or pattern at a time.
 func (v *interview) identify(layouts string) error {
+	v.facts.Settings = make(map[string]string)
 	settings := func(r resp.Value) bool {
-		v.facts.readConfig(resp.Pairs(r.Items))
+		maps.Copy(v.facts.Settings, resp.Pairs(r.Items))
 		return r.Kind == '*'
 	}
 	return v.ask(
 		v.info(),
 		v.step(settings, "CONFIG GET", "*appendfsync*"),
-		v.step(settings, "CONFIG GET", "save"),
 		v.step(settings, "CONFIG GET", "repl-backlog-ttl"),
 		// No server is to notify this connection of anything.
 		v.permission("CLIENT TRACKING", "OFF"),
@@ -72,16 +60,14 @@ func (v *interview) identify(layouts string) error {
 func (v *interview) info() resp.Step {
 	return v.step(func(r resp.Value) bool {
 		text, ok := r.AsString()
-		v.facts.readInfo(text)
+		text = strings.TrimPrefix(text, "txt:") // the type of a verbatim string
+		v.facts.Info = resp.ParseInfo(text)
 		return ok
 	}, "INFO")
 }
 
-// readAdmission reads the key of the restart guard; "" if it is of no interest.
+// readAdmission reads the key of the restart guard.
 func (v *interview) readAdmission(key string) error {
-	if key == "" {
-		return nil
-	}
 	a := new(Admission)
 	return v.ask(
 		v.step(func(r resp.Value) (ok bool) {
@@ -149,15 +135,12 @@ func (v *interview) sample(ctx context.Context) error {
 // recordCommandError notes a command that the server answered with an error, once. It returns the
 // error if the user may ask nothing.
 func (v *interview) recordCommandError(command, text string) error {
-	err := v.hide(errors.New(text))
+	err := v.node.logins.Hide(errors.New(text))
 	if strings.HasPrefix(text, "NOAUTH ") {
 		return err
 	}
-	for _, r := range v.facts.CommandErrors {
-		if r.Command == command {
-			return nil
-		}
+	if !v.facts.returnedError(command) {
+		v.facts.CommandErrors = append(v.facts.CommandErrors, CommandError{command, err.Error()})
 	}
-	v.facts.CommandErrors = append(v.facts.CommandErrors, CommandError{command, err.Error()})
 	return nil
 }

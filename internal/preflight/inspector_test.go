@@ -1,4 +1,4 @@
-package inspection
+package preflight
 
 import (
 	"context"
@@ -63,15 +63,17 @@ func (s *server) reply(words []string) string {
 	return resptest.Strings()
 }
 
-// inspectServer inspects a node that leads to this server. voter is as in Node.
+// inspectServer inspects a node that leads to this server. voter is as in node.votes.
 func inspectServer(t *testing.T, s *server, voter func() (string, string)) Facts {
 	t.Helper()
 	e, err := endpoint.Parse("node", nil, 0)
 	require.NoError(t, err)
-	all := New([]Node{{endpoint.NewLogins(e, nil, nil), voter}},
-		Config{Dial: s.dial, Prefix: "app:", Guarded: true})
+	all := New(Config{Endpoints: []*endpoint.Endpoint{e}, Dial: s.dial, Prefix: "app:"})
+	if voter != nil {
+		all.nodes[0].votes = voter
+	}
 	defer all.Close(t.Context())
-	facts, err := all.Inspect(t.Context())
+	facts, err := all.Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, facts[0].Err)
 	synctest.Wait()
@@ -87,7 +89,7 @@ func TestInspector_OnlyReads(t *testing.T) {
 		require.Equal(t, &Admission{"of app:" + ids.AdmittedKey, 1500 * time.Millisecond},
 			f.Admission)
 		require.Equal(t, map[string]bool{
-			"INFO": true, "CONFIG GET *appendfsync*": true, "CONFIG GET save": true,
+			"INFO": true, "CONFIG GET *appendfsync*": true,
 			"CONFIG GET repl-backlog-ttl": true,
 			"CLIENT TRACKING OFF":         true, "CLIENT CACHING NO": true, "TIME": true,
 			"GET app:lockpipe:admitted": true, "PTTL app:lockpipe:admitted": true,

@@ -1,0 +1,101 @@
+package preflight
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/link"
+)
+
+// OtherServer is a server to which the name of a node leads as well.
+type OtherServer struct {
+	RunID string // "" if there is no such server
+	Votes bool   // it votes for the client
+}
+
+// sighting is a run_id that is not that of the look's connection.
+type sighting struct {
+	OtherServer
+	at time.Time // when the run_id of the look's connection was known as well
+}
+
+// lookForOthers finds out whether the name of a node leads to another server than the one with this
+// run_id. It compares with the server that votes for the client. If that is the same, or if there
+// is none, it compares with a further connection, while the caller works on its own: a proxy may
+// lead each connection to the next server in turn. found gets the result.
+func (n *node) lookForOthers(ctx context.Context, runID string, timeout time.Duration) (
+	found chan sighting,
+) {
+	found = make(chan sighting, 1)
+	now, voter := time.Now(), n.voter()
+	switch {
+	case runID == "":
+		found <- sighting{}
+	case voter != "" && voter != runID:
+		found <- sighting{OtherServer{voter, true}, now}
+	default:
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, SampleSpan)
+			defer cancel()
+			var second Facts
+			if v, err := n.connect(ctx, &second, timeout); err == nil {
+				_ = v.ask(v.info()) // without an answer there is nothing to compare
+				v.end()
+			}
+			found <- sighting{OtherServer{RunID: second.RunID()}, now}
+		}()
+	}
+	return found
+}
+
+// voter returns the run_id of the server that votes for the client; "" if none does, or if it shows
+// none. A server at another address is none, because Sentinel has named another master meanwhile.
+func (n *node) voter() string {
+	address, runID := n.votes()
+	if address != n.dialer.Endpoint.Address {
+		return ""
+	}
+	return runID
+}
+
+// votes returns the address and the run_id of the server that votes over a client's link; "" if
+// none does.
+func votes(l *link.Link) (address, runID string) {
+	if c := l.Verified(); c != nil && !c.IsClosed() && l.State() == link.Up {
+		return c.Address, c.Server.RunID
+	}
+	return "", ""
+}
+
+// confirm records another server, if both are there at the same time. A server that has restarted
+// has another run_id too, and so has the next master. So a voter has to outlast voterTimeout. And
+// if none votes, the first server has to answer once more, in the same role.
+func (v *interview) confirm(ctx context.Context, other sighting) error {
+	switch {
+	case other.RunID == "" || other.RunID == v.facts.RunID():
+		return nil
+	case other.Votes:
+		if rest := time.Until(other.at.Add(voterTimeout)); rest > 0 {
+			select {
+			case <-time.After(rest):
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if v.node.voter() == other.RunID {
+			v.facts.Other = other.OtherServer
+		}
+		return nil
+	}
+	again := *v
+	again.facts = new(Facts)
+	if err := again.ask(again.info()); err != nil {
+		return err
+	}
+	_, is := again.facts.master()
+	_, was := v.facts.master()
+	if again.facts.RunID() == v.facts.RunID() && is == was {
+		v.facts.Other = other.OtherServer
+	}
+	return nil
+}
