@@ -546,7 +546,7 @@ func TestServer_Unfit(t *testing.T) {
 		"redis_mode:cluster\r\ndragonfly_version:v1": "",
 		"redis_version:5.0.0\r\nother_version:9":     "",
 	} {
-		err := unfit(resp.ParseInfo(info))
+		err := Unfit(resp.ParseInfo(info))
 		if says == "" {
 			require.NoError(t, err, info)
 			continue

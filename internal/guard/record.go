@@ -51,30 +51,15 @@ func parse(text string) (r record, ok bool) {
 	return record{words[0], wait, words[2], words[3]}, true
 }
 
-// State is what the guard's key says of a server.
-type State int
-
-// The states.
-const (
-	NoKey    State = iota // it was never admitted, or has lost its memory
-	Admitted              // it votes
-	Waits                 // it waits, and left is how long
-	Lost                  // it has lost its memory, and no client has seen that yet
-)
-
-// StateOf returns what a key says that has so much time left, of a server that shows this in INFO.
-func StateOf(text string, left time.Duration, info map[string]string) (State, time.Duration) {
+// StateOf returns what a key says that has so much time left, of a server that shows this in INFO:
+// it votes, or it waits. It does neither if it has lost its memory and no client has seen that yet.
+func StateOf(text string, left time.Duration, info map[string]string) (
+	votes, waits bool, rest time.Duration,
+) {
 	shown := sight{text: text, left: left}
 	shown.server = server{runID: info["run_id"], memory: memoryOf(info["run_id"], info)}
-	switch d := decide(&shown, &known{seenFor: recordLasts}); {
-	case text == "":
-		return NoKey, 0
-	case d.action == vote:
-		return Admitted, 0
-	case d.action == wait:
-		return Waits, d.left
-	}
-	return Lost, 0
+	d := decide(&shown, &known{seenFor: recordLasts})
+	return d.action == vote, d.action == wait, d.left
 }
 
 // age returns for how long the server certainly has the record. A second is left: the server counts

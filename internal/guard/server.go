@@ -13,8 +13,7 @@ type server struct {
 	// runID is drawn at each start of a server; "" if it does not show it, and infoErr is why.
 	runID   string
 	infoErr error
-	// unfit is why it can be no node, whatever else it shows.
-	unfit error
+	unfit   error // see Unfit
 	// replica: of another server at this moment.
 	replica bool
 	// memory names what it has in its memory: see rule a.
@@ -64,7 +63,7 @@ func (s *server) readServer(v resp.Value) error {
 		return resp.ErrNotRedis
 	}
 	f := resp.ParseInfo(text)
-	s.runID, s.unfit = f["run_id"], unfit(f)
+	s.runID, s.unfit = f["run_id"], Unfit(f)
 	if s.runID == "" || !plain(s.runID) {
 		s.runID, s.infoErr = "", errors.New("INFO shows no run_id")
 	}
@@ -100,9 +99,9 @@ func plain(text string) bool {
 	})
 }
 
-// unfit returns why a server that shows these fields can be no node. A compatible server has a
-// version of its own next to Redis', and may differ from that Redis.
-func unfit(f map[string]string) error {
+// Unfit returns why a server that shows these fields of INFO can be no node. A compatible server has
+// a version of its own next to Redis', and may differ from that Redis.
+func Unfit(f map[string]string) error {
 	var major, minor int
 	version := f["redis_version"]
 	known, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)

@@ -126,22 +126,14 @@ func ask(ctx context.Context, l *link.Link, keys, lines []string) (all []Answer,
 			return nil, l.Hide(cmp.Or(conn.Failure(), link.ErrNotConnected))
 		}
 		for i := range answers {
-			if err := answers[i].problem(); err != nil {
-				return nil, l.Hide(err)
+			switch a := &answers[i]; {
+			case a.Err != nil:
+				return nil, l.Hide(a.Err)
+			case !a.Known:
+				return nil, errors.New("unexpected reply")
 			}
 		}
 		all = append(all, answers...)
 	}
 	return all, nil
-}
-
-// errUnexpected is the problem of a reply that no server makes.
-var errUnexpected = errors.New("unexpected reply")
-
-// problem returns why an answer says nothing.
-func (a *Answer) problem() error {
-	if a.Err == nil && a.TTL == NoTTL {
-		return errUnexpected
-	}
-	return a.Err
 }

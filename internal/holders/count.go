@@ -27,24 +27,17 @@ type Holding struct {
 // Count returns what nodes say of the key at index i. Nodes that have said nothing do not count.
 func Count(nodes []Node, i, quorum int) (h Holding) {
 	left := map[string][]time.Duration{} // by token, of each node that has it
-	type value struct {
-		token string
-		node  byte
-	}
-	seen := map[value]bool{}
+	seen := map[string]bool{}            // values of lockpipe
 	for _, n := range nodes {
 		if n.Err != nil {
 			continue
 		}
 		a := &n.Answers[i]
-		if h.Waiting = max(h.Waiting, a.Waiting); a.Missing() {
+		value := a.Token + string(a.Node)
+		if h.Waiting = max(h.Waiting, a.Waiting); a.Missing() || seen[value] {
 			continue
 		}
-		own := value{a.Token, a.Node}
-		if seen[own] {
-			continue
-		}
-		seen[own] = a.Node != 0
+		seen[value] = a.Node != 0
 		left[a.Token] = append(left[a.Token], a.Left())
 		if count := len(left[a.Token]); count > h.Nodes {
 			h.Nodes, h.Token = count, a.Token

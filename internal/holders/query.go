@@ -5,7 +5,6 @@ package holders
 import (
 	"context"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 
@@ -14,14 +13,12 @@ import (
 	"github.com/lockpipe/lockpipe/internal/trip"
 )
 
-// NoTTL stands for a TTL that is not known.
-const NoTTL = math.MinInt64
-
 // Answer is what a node says of one key.
 type Answer struct {
-	// TTL is in milliseconds: -1 for a key that never ends, -2 for one that is not there. NoTTL: no
-	// reply that makes sense.
-	TTL int64
+	// TTL is in milliseconds: -1 for a key that never ends, -2 for one that is not there. It is
+	// Known if there was a reply that makes sense.
+	TTL   int64
+	Known bool
 	// Token is that of the value. Of a value of another client it is the begin, at least as much as
 	// a token has. It is "" if the key is not there, has no string, or may not be read.
 	Token string
@@ -77,7 +74,6 @@ func NewQuery(keys, lines []string, notify bool) *Query {
 	q.perKey = end - q.begin
 	var text []byte
 	for i, key := range keys {
-		q.answers[i].TTL = NoTTL
 		if notify {
 			text = resp.AppendCommand(text, "CLIENT", "CACHING", "YES")
 		}
@@ -122,7 +118,7 @@ func (q *Query) OnReply(i int, r resp.Reply) {
 			a.Err = errors.New(strings.TrimPrefix(text, "ERR "))
 		}
 	case command == commandTTL && r.Kind == resp.KindInteger:
-		a.TTL = r.Int
+		a.TTL, a.Known = r.Int, true
 	case command == commandToken && r.Kind == resp.KindString:
 		a.Token, a.Node = ids.SplitValue(string(r.Text))
 	}

@@ -2,6 +2,7 @@ package ids
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -50,4 +51,16 @@ func Flaw(keys []string, prefix string, names *ReservedNames) string {
 		}
 	}
 	return ""
+}
+
+// Distinct returns keys without repetitions, in order.
+func Distinct(keys []string) []string {
+	if len(keys) == 1 {
+		return keys
+	}
+	seen := make(map[string]bool, len(keys))
+	return slices.DeleteFunc(slices.Clone(keys), func(k string) (twice bool) {
+		twice, seen[k] = seen[k], true
+		return twice
+	})
 }

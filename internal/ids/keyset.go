@@ -12,7 +12,7 @@ type Keys struct {
 // coldKeys is what a single key without a fence does not need.
 type coldKeys struct {
 	keys  []string // with the prefix, if there are several
-	fence *Fence   // nil without one
+	fence Fence    // without Members: there is none
 	kept  []string // nil without Adopt
 }
 
@@ -79,8 +79,8 @@ func (k *Keys) Key(i int) string { return k.All()[i][k.prefix:] }
 
 // Fence returns what SetFence has set; nil without it.
 func (k *Keys) Fence() *Fence {
-	if k.cold == nil {
+	if k.cold == nil || k.cold.fence.Members == nil {
 		return nil
 	}
-	return k.cold.fence
+	return &k.cold.fence
 }

@@ -43,19 +43,15 @@ func TurnOf(key string, ticket int64) string {
 // ReservedNames finds these names in the full names of locks. A client with another Prefix may use
 // such a key: "app:lockpipe:fences" has the fences of all keys behind the Prefix "app:".
 type ReservedNames struct {
-	begun []begunName // the names that begin in the Prefix and end behind it; usually none
+	begun string // the end of the Prefix with which such a name may begin; usually ""
 }
 
-// begunName is a name of which the Prefix has the beginning.
-type begunName struct{ name, rest string }
-
 // NewReservedNames returns the ReservedNames for keys behind prefix.
-func NewReservedNames(prefix string) ReservedNames {
-	var r ReservedNames
+func NewReservedNames(prefix string) (r ReservedNames) {
 	for _, name := range reservedNames {
-		for i := 1; i < len(name); i++ {
+		for i := len(r.begun) + 1; i < len(name); i++ {
 			if strings.HasSuffix(prefix, name[:i]) {
-				r.begun = append(r.begun, begunName{name, name[i:]})
+				r.begun = name[:i]
 			}
 		}
 	}
@@ -76,16 +72,11 @@ func PrefixFlaw(prefix string) string {
 // In returns a reserved name that Prefix and key have together, and the Prefix alone does not have.
 // It returns "" if there is none.
 func (r *ReservedNames) In(key string) string {
-	if strings.Contains(key, Reserved) {
+	if key = r.begun + key; strings.Contains(key, Reserved) {
 		for _, name := range reservedNames {
 			if strings.Contains(key, name) {
 				return name
 			}
-		}
-	}
-	for _, b := range r.begun {
-		if strings.HasPrefix(key, b.rest) {
-			return b.name
 		}
 	}
 	return ""

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	mathrand "math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -111,4 +113,37 @@ func isRandom(text string) bool {
 	var raw [bits / 8]byte
 	n, err := encoding.Decode(raw[:], []byte(text)) // which ignores line breaks
 	return err == nil && n == len(raw)
+}
+
+// MaxOwner is the most bytes of an owner. Each of them goes to each node with each lock, and twice
+// if the lock is released. The name of a host on Linux, 64 bytes at most, and a process id fit.
+const MaxOwner = 80
+
+// OwnerFlaw returns what is wrong with an owner that is not empty; "" if nothing is. Each byte is a
+// visible character of ASCII. So an owner fits into any log line, and is one word there.
+func OwnerFlaw(owner string) string {
+	if len(owner) > MaxOwner {
+		return "is longer than " + strconv.Itoa(MaxOwner) + " bytes"
+	}
+	for i := range len(owner) {
+		if owner[i] <= ' ' || owner[i] > '~' {
+			return "has a character that is no ASCII letter, digit or punctuation"
+		}
+	}
+	return ""
+}
+
+// ThisProcess returns the owner that stands for this process: the name of its host, and its id. If
+// the host has no name that an owner can have, it is "?".
+func ThisProcess() string {
+	host, _ := os.Hostname()
+	return ofProcess(host, os.Getpid())
+}
+
+func ofProcess(host string, pid int) string {
+	id := ":" + strconv.Itoa(pid)
+	if host == "" || OwnerFlaw(host+id) != "" {
+		return "?" + id
+	}
+	return host + id
 }

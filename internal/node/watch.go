@@ -46,7 +46,7 @@ func (n *Node) sendWatches(keys []string, replies []watch.Reply) {
 
 // watchReply returns what a watch makes of an answer that came now.
 func watchReply(now time.Time, a holders.Answer) watch.Reply {
-	if a.TTL == holders.NoTTL {
+	if !a.Known {
 		return watch.Reply{}
 	}
 	r := watch.Reply{Known: true, Notifies: a.Notifies, Until: now, Token: a.Token}

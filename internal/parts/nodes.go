@@ -83,8 +83,8 @@ func Read(cfg Config) (*Nodes, error) {
 // Groups returns how many multiplex.Mux the nodes need.
 func (n *Nodes) Groups() int { return len(n.layout.Muxes) }
 
-// ToInspect returns what an inspection of the nodes is told. cfg and m are those of a client. Without
-// a client m is nil.
+// ToInspect returns what an inspection is told of the nodes. cfg and m are a client's, and m is nil
+// without one.
 func (n *Nodes) ToInspect(cfg multiplex.Config, m *Mux) preflight.Config {
 	to := preflight.Config{
 		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Prefix: cfg.Prefix,

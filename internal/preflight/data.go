@@ -84,3 +84,23 @@ func (f *findings) checkPersistence(node *Facts) {
 			forgets, f.cfg.MaxTTL)
 	}
 }
+
+// checkAdmission reports what the restart guard has recorded on the node.
+func (f *findings) checkAdmission(node *Facts) {
+	a := node.Admission
+	if a == nil || node.RunID() == "" {
+		return
+	}
+	switch votes, waits, rest := guard.StateOf(a.Text, a.PTTL, node.Info); {
+	case a.Text == "":
+		f.infof("has no key of the restart guard: no client with this Prefix has used it, or " +
+			"it was flushed")
+	case votes:
+		f.infof("was admitted by the restart guard")
+	case waits:
+		f.warnf("has no vote: the restart guard lets it wait for %v more", rest.Round(time.Second))
+	default:
+		f.warnf("has the restart guard's key of another memory: it restarted or was replaced, " +
+			"and has no vote until MaxTTL after a client has connected")
+	}
+}

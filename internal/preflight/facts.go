@@ -94,14 +94,6 @@ func (f *Facts) master() (address string, isReplica bool) {
 	return net.JoinHostPort(f.Info["master_host"], f.Info["master_port"]), true
 }
 
-// isCluster reports whether the server runs in cluster mode.
-func (f *Facts) isCluster() bool {
-	return f.Info["cluster_enabled"] == "1" || resp.ServerMode(f.Info) == "cluster"
-}
-
-// isSentinel reports whether the server holds no data and watches masters.
-func (f *Facts) isSentinel() bool { return resp.ServerMode(f.Info) == "sentinel" }
-
 // returnedError reports whether the server answered a command with an error.
 func (f *Facts) returnedError(command string) bool {
 	return slices.ContainsFunc(f.CommandErrors,

@@ -16,8 +16,6 @@ func TestFacts_ReadInfo(t *testing.T) {
 		info            string
 		server, version string
 		master          string
-		cluster         bool
-		sentinel        bool
 		maxMemory       uint64
 	}{
 		"a master": {
@@ -33,15 +31,14 @@ func TestFacts_ReadInfo(t *testing.T) {
 		},
 		"another": {
 			info:   "redis_version:7.2.0\ndragonfly_version:df-v1.20\nredis_mode:cluster",
-			server: "Dragonfly", version: "df-v1.20", cluster: true,
+			server: "Dragonfly", version: "df-v1.20",
 		},
 		"a Sentinel of Valkey": {
 			info:   "valkey_version:9.1.2\nserver_mode:sentinel",
-			server: "Valkey", version: "9.1.2", sentinel: true,
+			server: "Valkey", version: "9.1.2",
 		},
-		"of cluster_enabled alone": {info: "cluster_enabled:1", cluster: true},
-		"nonsense":                 {info: "# Odd\n\n:\nredis_version\nmaxmemory:much\nmaxclients:-1"},
-		"nothing":                  {},
+		"nonsense": {info: "# Odd\n\n:\nredis_version\nmaxmemory:much\nmaxclients:-1"},
+		"nothing":  {},
 	} {
 		for _, end := range []string{"\n", "\r\n"} {
 			var f Facts
@@ -53,8 +50,6 @@ func TestFacts_ReadInfo(t *testing.T) {
 			master, isReplica := f.master()
 			require.Equal(t, tc.master, master, name)
 			require.Equal(t, tc.master != "", isReplica, name)
-			require.Equal(t, tc.cluster, f.isCluster(), name)
-			require.Equal(t, tc.sentinel, f.isSentinel(), name)
 			require.Equal(t, tc.maxMemory, f.number("maxmemory"), name)
 			require.Zero(t, f.number("maxclients"), name)
 		}

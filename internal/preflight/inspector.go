@@ -35,11 +35,6 @@ const (
 // ErrClosed is the error of an inspection that Close has ended.
 var ErrClosed = errors.New("closed")
 
-var (
-	errUnexpected = errors.New("unexpected reply")
-	errSilent     = errors.New("no answer in time")
-)
-
 // Config says which nodes are inspected, and what the client of them is like. The facts are
 // compared with that.
 type Config struct {
@@ -204,7 +199,7 @@ func (i *Inspector) askNode(ctx context.Context, n *node) Facts {
 	switch {
 	case err == nil:
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		f.Err = errSilent
+		f.Err = errors.New("no answer in time")
 	default:
 		f.Err = n.logins.Hide(err)
 	}
@@ -227,6 +222,7 @@ func (i *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
 		f.CommandErrors = nil // they would be another user's
 		return err
 	}
+	known := time.Now()
 	found := n.lookForOthers(ctx, f.RunID(), timeout)
 	err = v.sample(ctx)
 	other := <-found // in any case: the next look needs the dialer
@@ -238,5 +234,5 @@ func (i *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
 			return err
 		}
 	}
-	return v.confirm(ctx, other)
+	return v.confirm(ctx, other, known)
 }

@@ -40,13 +40,14 @@ func (v *interview) identify(layouts string) error {
 		maps.Copy(v.facts.Settings, resp.Pairs(r.Items))
 		return r.Kind == '*'
 	}
+	anything := func(resp.Value) bool { return true }
 	return v.ask(
 		v.info(),
 		v.step(settings, "CONFIG GET", "*appendfsync*"),
 		v.step(settings, "CONFIG GET", "repl-backlog-ttl"),
 		// No server is to notify this connection of anything.
-		v.permission("CLIENT TRACKING", "OFF"),
-		v.permission("CLIENT CACHING", "NO"), // an error while tracking is off
+		v.step(anything, "CLIENT TRACKING", "OFF"),
+		v.step(anything, "CLIENT CACHING", "NO"), // an error while tracking is off
 		v.step(func(r resp.Value) bool {
 			for _, item := range r.Items {
 				v.facts.Layouts = append(v.facts.Layouts, item.Text)
@@ -83,17 +84,6 @@ func (v *interview) readAdmission(key string) error {
 	)
 }
 
-// permission is one command of which only is of interest whether the user may use it.
-func (v *interview) permission(command, arg string) resp.Step {
-	onReply := func(r resp.Value) error {
-		if strings.HasPrefix(r.Text, "NOPERM ") {
-			return v.recordCommandError(command, r.Text)
-		}
-		return nil
-	}
-	return resp.Step{Command: append(strings.Fields(command), arg), OnReply: onReply}
-}
-
 // step is one command, of one or two words, whose error is a fact. take reports whether a reply
 // that is no error makes sense.
 func (v *interview) step(take func(resp.Value) bool, command string, args ...string) resp.Step {
@@ -102,7 +92,7 @@ func (v *interview) step(take func(resp.Value) bool, command string, args ...str
 		case r.Kind == '-':
 			return v.recordCommandError(command, strings.TrimPrefix(r.Text, "ERR "))
 		case !take(r):
-			return v.recordCommandError(command, errUnexpected.Error())
+			return v.recordCommandError(command, "unexpected reply")
 		}
 		return nil
 	}
@@ -132,14 +122,15 @@ func (v *interview) sample(ctx context.Context) error {
 	}
 }
 
-// recordCommandError notes a command that the server answered with an error, once. It returns the
-// error if the user may ask nothing.
+// recordCommandError notes a command that the server answered with an error, once. Of CLIENT it is
+// only of interest whether the user may use it. It returns the error if the user may ask nothing.
 func (v *interview) recordCommandError(command, text string) error {
 	err := v.node.logins.Hide(errors.New(text))
 	if strings.HasPrefix(text, "NOAUTH ") {
 		return err
 	}
-	if !v.facts.returnedError(command) {
+	ignored := strings.HasPrefix(command, "CLIENT ") && !strings.HasPrefix(text, "NOPERM ")
+	if !ignored && !v.facts.returnedError(command) {
 		v.facts.CommandErrors = append(v.facts.CommandErrors, CommandError{command, err.Error()})
 	}
 	return nil

@@ -13,26 +13,20 @@ type OtherServer struct {
 	Votes bool   // it votes for the client
 }
 
-// sighting is a run_id that is not that of the look's connection.
-type sighting struct {
-	OtherServer
-	at time.Time // when the run_id of the look's connection was known as well
-}
-
 // lookForOthers finds out whether the name of a node leads to another server than the one with this
 // run_id. It compares with the server that votes for the client. If that is the same, or if there
 // is none, it compares with a further connection, while the caller works on its own: a proxy may
 // lead each connection to the next server in turn. found gets the result.
 func (n *node) lookForOthers(ctx context.Context, runID string, timeout time.Duration) (
-	found chan sighting,
+	found chan OtherServer,
 ) {
-	found = make(chan sighting, 1)
-	now, voter := time.Now(), n.voter()
+	found = make(chan OtherServer, 1)
+	voter := n.voter()
 	switch {
 	case runID == "":
-		found <- sighting{}
+		found <- OtherServer{}
 	case voter != "" && voter != runID:
-		found <- sighting{OtherServer{voter, true}, now}
+		found <- OtherServer{voter, true}
 	default:
 		go func() {
 			ctx, cancel := context.WithTimeout(ctx, SampleSpan)
@@ -42,7 +36,7 @@ func (n *node) lookForOthers(ctx context.Context, runID string, timeout time.Dur
 				_ = v.ask(v.info()) // without an answer there is nothing to compare
 				v.end()
 			}
-			found <- sighting{OtherServer{RunID: second.RunID()}, now}
+			found <- OtherServer{RunID: second.RunID()}
 		}()
 	}
 	return found
@@ -67,15 +61,16 @@ func votes(l *link.Link) (address, runID string) {
 	return "", ""
 }
 
-// confirm records another server, if both are there at the same time. A server that has restarted
-// has another run_id too, and so has the next master. So a voter has to outlast voterTimeout. And
-// if none votes, the first server has to answer once more, in the same role.
-func (v *interview) confirm(ctx context.Context, other sighting) error {
+// confirm records another server that was found since then, if both are there at the same time. A
+// server that has restarted has another run_id too, and so has the next master. So a voter has to
+// outlast voterTimeout. And if none votes, the first server has to answer once more, in the same
+// role.
+func (v *interview) confirm(ctx context.Context, other OtherServer, since time.Time) error {
 	switch {
 	case other.RunID == "" || other.RunID == v.facts.RunID():
 		return nil
 	case other.Votes:
-		if rest := time.Until(other.at.Add(voterTimeout)); rest > 0 {
+		if rest := time.Until(since.Add(voterTimeout)); rest > 0 {
 			select {
 			case <-time.After(rest):
 			case <-ctx.Done():
@@ -83,7 +78,7 @@ func (v *interview) confirm(ctx context.Context, other sighting) error {
 			}
 		}
 		if v.node.voter() == other.RunID {
-			v.facts.Other = other.OtherServer
+			v.facts.Other = other
 		}
 		return nil
 	}
@@ -95,7 +90,7 @@ func (v *interview) confirm(ctx context.Context, other sighting) error {
 	_, is := again.facts.master()
 	_, was := v.facts.master()
 	if again.facts.RunID() == v.facts.RunID() && is == was {
-		v.facts.Other = other.OtherServer
+		v.facts.Other = other
 	}
 	return nil
 }

@@ -1,5 +1,21 @@
 package preflight
 
+// checkOther reports a node whose name leads to two servers. Clients that reach different ones do
+// not exclude each other.
+func (f *findings) checkOther(node *Facts) {
+	verb := "answered"
+	switch {
+	case node.Other.RunID == "":
+		return
+	case node.Other.Votes:
+		verb = "votes"
+	}
+	f.errorf("leads to more than one server (run_id %s %s, run_id %s answered), and clients that "+
+		"reach different ones do not exclude each other: give each server a name of its own, and "+
+		"let no Service, load balancer or rolling update put two behind one name",
+		node.Other.RunID, verb, node.RunID())
+}
+
 // checkPairs reports nodes that are not independent: their votes are one. It compares each node
 // with those before it, and reports it once.
 func (f *findings) checkPairs(nodes []Facts) {

@@ -13,8 +13,10 @@ package preflight
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lockpipe/lockpipe/internal/guard"
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Severity is how much a finding matters: nothing has to be done, calls may fail or take long, or
@@ -83,9 +85,10 @@ func (f *findings) addf(s Severity, format string, args ...any) {
 // checkNode reports what is found about one node.
 func (f *findings) checkNode(node *Facts) {
 	f.checkServer(node)
-	if node.isSentinel() { // which has no locks, and knows few commands
-		f.errorf("is a Redis Sentinel, which holds no data: " +
-			"list the masters themselves, or add ?master_set=NAME with the master's name there")
+	if why := guard.Unfit(node.Info); why != nil {
+		f.errorf("%s", strings.TrimPrefix(why.Error(), "it "))
+	}
+	if resp.ServerMode(node.Info) == "sentinel" { // which has no locks, and knows few commands
 		return
 	}
 	for _, r := range node.CommandErrors {

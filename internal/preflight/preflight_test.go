@@ -162,7 +162,7 @@ func TestCheck_FindsEachFault(t *testing.T) {
 			info("role", "slave", "master_host", "x", "master_port", "1"), Error,
 			"is a replica of x:1",
 		},
-		"cluster": {info("cluster_enabled", "1"), Error, "cluster mode"},
+		"cluster": {info("redis_mode", "cluster"), Error, "is a node of a Redis Cluster; give"},
 		"evicts all": {
 			info("maxmemory_policy", "allkeys-lru", "maxmemory", "1"), Error, "evicts keys when its memory is full (maxmemory-policy " +
 				"allkeys-lru)",
@@ -244,10 +244,10 @@ func TestCheck_FindsEachFault(t *testing.T) {
 		},
 		"down, as it is of a cluster": {
 			func(f *Facts) {
-				f.State, f.Info["cluster_enabled"] = link.Down, "1"
+				f.State, f.Info["redis_mode"] = link.Down, "cluster"
 				f.StateErr = errors.New("it is of a cluster")
 			},
-			Error, "runs in cluster mode",
+			Error, "is a node of a Redis Cluster; give",
 		},
 		"down, as it is the same server": {
 			func(f *Facts) {
@@ -346,6 +346,7 @@ func TestCheck_FindsNothingInWhatIsGoodEnough(t *testing.T) {
 		"6.2":         info("redis_version", "6.2.0"),
 		"10.0":        info("redis_version", "10.0"),
 		"odd version": info("redis_version", "next"),
+		"Dragonfly":   info("dragonfly_version", "df-v1.20", "redis_mode", "cluster"),
 		"drift": func(f *Facts) {
 			f.Samples = samples(11, 1.0095,
 				time.Millisecond)
@@ -500,7 +501,7 @@ func TestCheck_NamesASentinel(t *testing.T) {
 	})
 	require.Len(t, all, 6)
 	require.Equal(t, Error, all[5].Severity)
-	require.Contains(t, all[5].Text, "is a Redis Sentinel, which holds no data: list the masters")
+	require.Contains(t, all[5].Text, "is a Redis Sentinel; give the masters themselves")
 }
 
 // The goal: of two nodes that are one server, the finding is about the one that is down for it.

@@ -2,13 +2,9 @@ package preflight
 
 import (
 	"cmp"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// The oldest Redis that has what the scripts and commands need.
-const oldestMajor, oldestMinor = 6, 2
 
 // checkServer reports what the server is, and how fast.
 func (f *findings) checkServer(node *Facts) {
@@ -23,24 +19,6 @@ func (f *findings) checkServer(node *Facts) {
 		f.infof("%s answers within %v (median of %d; the slowest took %v)", name, median, n,
 			longest)
 	}
-	if like := node.Info["redis_version"]; !newEnough(like) {
-		f.errorf("runs %s %s like Redis %s, which lacks what lockpipe needs: upgrade it to Redis "+
-			"%d.%d or later, or to Valkey", server, version, like, oldestMajor, oldestMinor)
-	}
-}
-
-// newEnough reports whether a version of Redis is new enough. What is no version is.
-func newEnough(version string) bool {
-	parts := strings.SplitN(version, ".", 3)
-	if len(parts) < 2 {
-		return true
-	}
-	major, err := strconv.Atoi(parts[0])
-	if err != nil {
-		return true
-	}
-	minor, err := strconv.Atoi(parts[1])
-	return err != nil || major > oldestMajor || major == oldestMajor && minor >= oldestMinor
 }
 
 // checkRefusal reports what is missing without a command that the server answered with an error,
@@ -100,10 +78,6 @@ func (f *findings) checkCertificates(node *Facts) {
 func (f *findings) checkRole(node *Facts) {
 	if master, isReplica := node.master(); isReplica {
 		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", master)
-	}
-	if node.isCluster() {
-		f.errorf("runs in cluster mode, which refuses calls whose keys lie in different slots: " +
-			"use a server with cluster-enabled no")
 	}
 	if node.Info["loading"] == "1" || node.Info["async_loading"] == "1" {
 		f.warnf("is loading its data and refuses locks until that is done")
