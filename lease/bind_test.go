@@ -21,7 +21,7 @@ func TestBind_AsksTheClock(t *testing.T) {
 		})
 		require.NoError(t, leases.Hold(term, term, Grant{Sent: time.Now(), TTL: time.Second}))
 		inner, cancel := context.WithCancelCause(t.Context())
-		held := &boundContext{inner, term, cancel}
+		held := &clockContext{inner, term, cancel}
 		require.NoError(t, held.Err())
 		time.Sleep(time.Second)
 		require.ErrorIs(t, held.Err(), context.Canceled)

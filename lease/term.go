@@ -165,7 +165,7 @@ func (t *Term) Context() context.Context {
 	e := t.ensureCold()
 	if e.cancel == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
-		e.ctx, e.cancel = clockContext{ctx, t}, cancel
+		e.ctx, e.cancel = &clockContext{ctx, t, cancel}, cancel
 		if t.expireIfDue() {
 			cancel(t.end)
 		}
@@ -173,16 +173,32 @@ func (t *Term) Context() context.Context {
 	return e.ctx
 }
 
+// Bind returns a context with the values and the deadline of ctx, which is cancelled when ctx or
+// the term ends. Its cause is that of the one that ended first. unbind ends it, and frees what the
+// term's context has of it: it must be called.
+func (t *Term) Bind(ctx context.Context) (bound context.Context, unbind func()) {
+	inner, cancel := context.WithCancelCause(ctx)
+	bound = &clockContext{inner, t, cancel}
+	over := t.Context()
+	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
+	_ = bound.Err() // if the term is over, so is the context
+	return bound, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
 // clockContext reads the clock before it says that it has not ended: after a pause of the process
 // the timers may not have run yet.
 type clockContext struct {
 	context.Context
-	term *Term
+	term   *Term
+	cancel context.CancelCauseFunc
 }
 
-func (c clockContext) Err() error {
-	if c.term.Err() == nil {
-		return nil
+func (c *clockContext) Err() error {
+	if end := c.term.Err(); end != nil {
+		c.cancel(end)
 	}
 	return c.Context.Err()
 }
