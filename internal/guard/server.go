@@ -99,8 +99,8 @@ func plain(text string) bool {
 	})
 }
 
-// Unfit returns why a server that shows these fields of INFO can be no node. A compatible server has
-// a version of its own next to Redis', and may differ from that Redis.
+// Unfit returns why a server with these fields of INFO can be no node. A compatible server has a
+// version of its own next to Redis', and may differ from that Redis.
 func Unfit(f map[string]string) error {
 	var major, minor int
 	version := f["redis_version"]

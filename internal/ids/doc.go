@@ -11,21 +11,12 @@
 // only makes the first proposal a good one. While the clients' clocks agree, that costs no round
 // trip.
 //
-// # Why a later lease has the higher fence
-//
-// A quorum grants a lease, the lease ends, and a quorum grants another one on the same key. Some
-// node is in both quorums. It granted the first lease before the second one. In the other order
-// the second lease's key had to be gone there before the node granted the first. But validity
-// counts from before the acquire is sent, so the second lease would have ended before the first
-// began. Nor has it raised the first number behind the second: that would have been behind the
-// second lease's keys too, when the first lease was over, and then its vote does not count. So when
-// that node granted the second lease, it knew the highest fence of the first one, or more.
-//
-// So no clock matters while one node of both quorums remembers its numbers. Usually all nodes
-// grant a lease, and any minority may forget. If only a quorum granted it, one node less may
-// forget.
-//
 // # When clocks matter
+//
+// Of two leases on one key, the later one has the higher fence, because some node is in both
+// quorums: see multiplex.Claim.Fence. So no clock matters while one node of both remembers its
+// numbers. Usually all nodes grant a lease, and any minority may forget. If only a quorum granted
+// it, one node less may forget.
 //
 // If each node of both quorums forgot, only the wall clocks keep the order. The restart guard
 // keeps such a node from voting for MaxTTL. A client's proposals run ahead of its wall clock by a

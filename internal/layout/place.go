@@ -127,9 +127,6 @@ func (l *Layout) place(mux int, sets ...quorum.Nodes) Place {
 	return Place{mux, system}
 }
 
-// IsOne reports whether every key is at the same single place.
-func (l *Layout) IsOne() bool { return len(l.places) == 1 && len(l.places[0]) == 1 }
-
 // Group returns the name of the group that a key belongs to now.
 func (l *Layout) Group(key string) string { return l.now[choose(key, l.now)] }
 

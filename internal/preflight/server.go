@@ -21,45 +21,39 @@ func (f *findings) checkServer(node *Facts) {
 	}
 }
 
+const polls = "waiting calls are not notified when a key is free, and ask again and again"
+
+// lost says what is missing without a command.
+var lost = map[string]string{
+	"INFO":            "its version, role, memory, persistence and identity could not be checked",
+	"CONFIG GET":      "whether it writes to disk, and its repl-backlog-ttl, could not be checked",
+	"HGETALL":         "the layouts that clients use could not be read",
+	"GET":             "the record of the restart guard could not be read",
+	"PTTL":            "how long a record of the restart guard lasts could not be read",
+	"TIME":            "the rate of its clock could not be checked",
+	"CLIENT TRACKING": polls + ", and the restart guard reads its key behind each trip",
+	"CLIENT CACHING":  polls,
+}
+
 // checkRefusal reports what is missing without a command that the server answered with an error,
 // and the permission for it. The server's text may name the user, and is not reported then.
 func (f *findings) checkRefusal(r CommandError) {
-	const polls = "waiting calls are not notified when a key is free, and ask again and again"
-	lost := map[string]struct{ what, permission string }{
-		"INFO": {
-			"its version, role, memory, persistence and identity could not be checked",
-			"+info",
-		},
-		"CONFIG GET": {
-			"whether it writes to disk, and its repl-backlog-ttl, could not be checked",
-			"+config|get (before Redis 7: +config)",
-		},
-		"HGETALL": {
-			"the layouts that clients use could not be read",
-			"+hgetall and its keys (see docs/operations.md)",
-		},
-		"PTTL": {
-			"how long a record of the restart guard lasts could not be read",
-			"+pttl and its keys (see docs/operations.md)",
-		},
-		"TIME": {"the rate of its clock could not be checked", "+time"},
-		"CLIENT TRACKING": {
-			polls + ", and the restart guard reads its key behind each trip",
-			"+client|tracking +client|caching",
-		},
-		"CLIENT CACHING": {polls, "+client|caching"},
-	}[r.Command]
-	notPermitted := f.infof
+	what, severity := lost[r.Command], Info
+	permission := "+" + strings.ReplaceAll(strings.ToLower(r.Command), " ", "|")
 	if strings.HasPrefix(r.Command, "CLIENT ") {
-		notPermitted = f.warnf
+		severity = Warning
+	}
+	if r.Command == "CLIENT TRACKING" {
+		permission += " +client|caching"
 	}
 	switch {
 	case strings.HasPrefix(r.Text, "NOPERM"):
-		notPermitted("does not permit %s, so %s: give the user %s", r.Command, lost.what, lost.permission)
+		f.addf(severity, "does not permit %s, so %s: give the user %s (see docs/operations.md)",
+			r.Command, what, permission)
 	case strings.HasPrefix(strings.ToLower(r.Text), "unknown "):
-		f.infof("does not know %s, so %s", r.Command, lost.what)
+		f.infof("does not know %s, so %s", r.Command, what)
 	default:
-		f.infof("answers %s with %.100q, so %s", r.Command, r.Text, lost.what)
+		f.infof("answers %s with %.100q, so %s", r.Command, r.Text, what)
 	}
 }
 
