@@ -69,5 +69,5 @@ func (c *Client) Adopt(ctx context.Context, handle string, opts ...Option) (*Lea
 		return nil, c.countInvalid(stats.Try, err, 1)
 	}
 	h.Keys = keys
-	return result(c.locker.Adopt(ctx, h, &o))
+	return result(c.locker.Adopt(ctx, &h, &o))
 }

@@ -28,8 +28,6 @@ type Client struct {
 
 	callbacks *callbacks.Pool
 	losses    *callbacks.Losses
-	closing   context.Context // ends when Close begins
-	close     context.CancelFunc
 	closed    chan struct{} // closed when Close is over
 }
 
@@ -49,24 +47,22 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, err
 	}
 	c := &Client{cfg: cfg, reserved: ids.NewReservedNames(cfg.Prefix), closed: make(chan struct{})}
-	c.closing, c.close = context.WithCancel(context.Background())
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
-	c.locker, err = locker.New(nodes, cfg.environment(), locker.Config{
-		Owner: cfg.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger, Suspended: suspended,
-		VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
+	c.locker, err = locker.New(nodes, locker.Config{
+		Suspended: suspended, VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
 	})
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
 	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks)
-	c.inspector = preflight.New(nodes.ToInspect(cfg.environment(), c.mux))
+	c.inspector = preflight.New(nodes.ToInspect(c.mux))
 	return c, nil
 }
 
 // GroupOf returns the name of the group that a key belongs to: of Config.Groups, also while the
 // fleet moves to Config.Next. It is empty if Config.Nodes is set.
-func (c *Client) GroupOf(key string) string { return c.mux.GroupOf(key) }
+func (c *Client) GroupOf(key string) string { return c.mux.Layout.Group(key) }
 
 // leaseEnded is called for each lease that was lost or expired.
 func (c *Client) leaseEnded(l *locker.Lease, end error) {
@@ -101,13 +97,8 @@ func (c *Client) Close(ctx context.Context) error {
 		return nil
 	}
 	defer close(c.closed)
-	c.close()
-	unreleased, held, err := c.locker.Close(ctx)
+	failed, held, err := c.locker.Close(ctx)
 	c.inspector.Close(ctx)
-	failed := make([]error, len(unreleased))
-	for i, u := range unreleased {
-		failed[i] = prefix.Errorf("release of %.64q not confirmed: %w", u.Key, u.Err)
-	}
 	c.losses.Close()
 	c.callbacks.Close()
 	return closeError(failed, held, err)

@@ -146,24 +146,18 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 		return cfg, nil, err
 	}
 	nodes, err := parts.Read(parts.Config{
-		Nodes: cfg.Nodes, TLS: cfg.TLS, Credentials: cfg.Credentials != nil, Owner: cfg.Owner,
-		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next),
-		DialTimeout: cfg.DialTimeout,
+		Config: multiplex.Config{
+			Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
+			TLS: cfg.TLS, Dial: cfg.Dial, DialTimeout: cfg.DialTimeout, Logger: cfg.Logger,
+			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
+			Guard: multiplex.GuardMode(cfg.RestartGuard),
+		},
+		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next), Owner: cfg.Owner,
 	})
 	if err != nil {
 		err = invalid("%w", err)
 	}
 	return cfg, nodes, err
-}
-
-// environment returns what the nodes are used with. Package parts adds the nodes.
-func (cfg *Config) environment() multiplex.Config {
-	return multiplex.Config{
-		NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
-		TLS: cfg.TLS, Dial: cfg.Dial, Logger: cfg.Logger, Credentials: cfg.Credentials,
-		Prefix: cfg.Prefix, Guard: multiplex.GuardMode(cfg.RestartGuard),
-		DialTimeout: cfg.DialTimeout,
-	}
 }
 
 // validated returns cfg with its defaults, or an error that is ErrInvalid and names the field.

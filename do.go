@@ -52,7 +52,7 @@ func (c *Client) do(ctx context.Context, keys []string,
 		return nil, err
 	}
 	bound, cut := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.closing, func() { cut(ErrClosed) })
+	stop := context.AfterFunc(c.locker.Open, func() { cut(ErrClosed) })
 	held, unbind := l.bind(bound)
 	defer func() {
 		stop()

@@ -67,11 +67,11 @@ func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	if ctx == nil {
 		return nil, errNilContext
 	}
-	cfg, nodes, err := cfg.read()
+	_, nodes, err := cfg.read()
 	if err != nil {
 		return nil, err
 	}
-	inspector := preflight.New(nodes.ToInspect(cfg.environment(), nil))
+	inspector := preflight.New(nodes.ToInspect(nil))
 	defer inspector.Close(ctx)
 	return found(inspector.Inspect(ctx))
 }

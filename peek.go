@@ -6,7 +6,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -55,22 +54,20 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	if err != nil {
 		return nil, prefix.Errorf("%w", err)
 	}
-	for i := range asked {
-		for _, nodes := range asked[i].Sets() {
-			if unheard := peekError(nodes); unheard != nil {
-				switch {
-				case c.locker.IsClosing():
-					return nil, prefix.Errorf("%w: %w", ErrClosed, unheard)
-				case ctx.Err() != nil:
-					return nil, prefix.Errorf("%w: %w", unheard, ctx.Err())
-				}
-				return nil, unheard
-			}
+	for _, nodes := range asked.Sets() {
+		switch unheard := peekError(nodes); {
+		case unheard == nil:
+		case c.locker.IsClosing():
+			return nil, prefix.Errorf("%w: %w", ErrClosed, unheard)
+		case ctx.Err() != nil:
+			return nil, prefix.Errorf("%w: %w", unheard, ctx.Err())
+		default:
+			return nil, unheard
 		}
 	}
 	all := make([]KeyStatus, len(keys))
 	for i, key := range keys {
-		h := parts.Count(asked, key)
+		h := asked.Count(key)
 		all[i] = KeyStatus{
 			Key: key, Held: h.Held, Owner: ids.OwnerOf(h.Token), Left: h.Left, Nodes: h.Nodes,
 			Waiting: h.Waiting,

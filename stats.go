@@ -1,5 +1,7 @@
 package lockpipe
 
+import "math"
+
 // Stats are counts since New. Held, SpareNodes, Waiters, ForeignLayouts and the fields that begin
 // with Pending are of now.
 type Stats struct {
@@ -52,15 +54,20 @@ type Stats struct {
 // Stats returns the counts. It sends nothing and does not block. It may be called at any time, also
 // after Close.
 func (c *Client) Stats() Stats {
-	attempts, splitVotes := c.mux.Attempts()
 	extended, expired, lost := c.locker.Outcomes.Leases()
 	all := Stats{
-		Attempts: attempts, SplitVotes: splitVotes, Handovers: c.locker.Handovers(),
-		Held: c.locker.Held(), Extended: extended, Expired: expired, Lost: lost,
+		Handovers: c.locker.Handovers(), Held: c.locker.Held(),
+		Extended: extended, Expired: expired, Lost: lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
 		PendingCalls: c.locker.PendingCalls(), Waiters: c.calls.Waiting(),
-		PendingAsync: c.calls.PendingAsync(), SpareNodes: c.mux.SpareNodes(),
-		ForeignLayouts: c.mux.ForeignLayouts(),
+		PendingAsync: c.calls.PendingAsync(), SpareNodes: math.MaxInt,
+		ForeignLayouts: c.mux.Fleet.Foreign(),
+	}
+	for _, group := range c.mux.Muxes {
+		attempts, splitVotes := group.Attempts()
+		all.Attempts += attempts
+		all.SplitVotes += splitVotes
+		all.SpareNodes = min(all.SpareNodes, group.SpareNodes())
 	}
 	for _, n := range c.Nodes() {
 		all.Flushes += n.Stats.Flushes

@@ -35,14 +35,14 @@ func newCalls(t *testing.T, urls []string,
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *Calls {
 	t.Helper()
-	read, err := parts.Read(parts.Config{Nodes: urls})
-	require.NoError(t, err)
 	quiet := slog.New(slog.DiscardHandler)
-	k, err := locker.New(read, multiplex.Config{
-		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
-		Dial: dial, Logger: quiet,
-	}, locker.Config{
-		MaxTTL: ttl, Logger: quiet, Suspended: func(time.Time) time.Duration { return 0 },
+	read, err := parts.Read(parts.Config{Config: multiplex.Config{
+		Nodes: urls, NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
+		Guard: multiplex.GuardOff, Dial: dial, Logger: quiet,
+	}})
+	require.NoError(t, err)
+	k, err := locker.New(read, locker.Config{
+		Suspended:  func(time.Time) time.Duration { return 0 },
 		VotesError: votesError, OnUnexpectedEnd: func(*locker.Lease, error) {},
 	})
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func connectedTo(t *testing.T, nodes *lockpipetest.Nodes) *Calls {
 	k := c.locker
 	for {
 		changed := k.NodesChanged()
-		if k.Mux.SpareNodes() == nodes.Len()/2 {
+		if k.Mux.Muxes[0].SpareNodes() == nodes.Len()/2 {
 			return c
 		}
 		select {

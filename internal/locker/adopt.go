@@ -23,14 +23,14 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	if end := l.term.End(lease.ErrKept); end != lease.ErrKept {
 		return l.named(end)
 	}
-	a := k.Mux.Keep(l.claim, d)
+	a := l.claim.Keep(d)
 	if l.holder != nil {
 		// The next call of this process asks the nodes, and waits as for another process.
 		k.leaveQueue(l)
 	}
 	votes := a.Wait(l.around(ctx), time.Time{})
 	err := k.extensionError(votes)
-	if votes.Result == multiplex.Held && k.ofSeveral[0].Left(until, suspended) <= 0 {
+	if votes.Result == multiplex.Held && k.several[0].Left(until, suspended) <= 0 {
 		err = l.named(lease.ErrExpired)
 	}
 	k.Outcomes.Released(confirmation(err))
@@ -42,28 +42,23 @@ const maxAdoptions = 5
 
 // Adopt takes the keys that Keep has left, under a lease of its own. The failure is that of
 // TryAcquire, or has the end ErrExpired: so few nodes have the keys that no quorum keeps them.
-func (k *Locker) Adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
-	if f := k.Begin(); f != nil {
-		return nil, k.Count(ctx, o.Kind, f)
-	}
-	defer k.End()
-	l, f := k.adopt(ctx, h, o)
-	return l, k.Count(ctx, o.Kind, f)
+func (k *Locker) Adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, *Failure) {
+	return k.call(ctx, o, func() (*Lease, *Failure) { return k.adopt(ctx, h, o) })
 }
 
 // adopt asks all nodes at once. If others ask at the same time, none of them may get a quorum, and
 // each puts back what it took. Then each that took something tries again after a random delay, that
 // doubles each time, until another has all. What it took shows that Keep was called, so from then
 // on it also takes what Keep has missed.
-func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *Failure) {
+func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, *Failure) {
 	if f := endedBefore(ctx); f != nil {
 		return nil, f
 	}
 	retry, takes, rivals := FenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
 	for {
-		a := k.newAttempt(o, h.Keys, retry.floor, o.fencesWanted(false), k.Suspended())
-		k.Mux.Adopt(a.lease.claim, &h, takes)
-		a.of = k.Mux.Acquire(a.lease.claim, o.TTL, len(h.Keys))
+		a := k.newAttempt(h.Keys, o, &retry, false)
+		a.lease.claim.Adopt(h, takes)
+		a.of = a.lease.claim.Acquire(o.TTL, len(h.Keys))
 		votes := a.Wait(ctx)
 		l, f := k.Finish(ctx, &a, o, votes)
 		if f == nil {
@@ -80,7 +75,7 @@ func (k *Locker) adopt(ctx context.Context, h ids.Handle, o *Options) (*Lease, *
 		default:
 			takes, rivals = multiplex.TakesUnmarked, rivals+1
 		}
-		k.cleanUp(ctx, &a, len(h.Keys))
+		a.cleanUp(ctx, len(h.Keys))
 		if k.EndReason(ctx) != nil || rivals > 0 &&
 			k.Sleep(ctx, o.RetryDelay()<<(rivals-1)) != nil {
 			return nil, f
@@ -95,7 +90,7 @@ func (k *Locker) Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-k.closing:
+	case <-k.Closing():
 	}
 	return k.EndReason(ctx)
 }

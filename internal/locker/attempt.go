@@ -21,13 +21,14 @@ type Attempt struct {
 }
 
 // Suspended returns for how long the machine was suspended until now: see lease.Grant.
-func (k *Locker) Suspended() time.Duration { return k.ofSeveral[0].Suspended() }
+func (k *Locker) Suspended() time.Duration { return k.several[0].Suspended() }
 
-// newAttempt returns an attempt that is not sent yet. suspended is of just before.
-func (k *Locker) newAttempt(o *Options, keys []string, floor, fences int64,
-	suspended time.Duration,
-) Attempt {
-	return Attempt{lease: k.newLease(o, keys, floor, fences), suspended: suspended}
+// newAttempt returns an attempt that is not sent yet: see Acquire.
+func (k *Locker) newAttempt(keys []string, o *Options, retry *FenceRetry, shared bool) Attempt {
+	suspended := k.Suspended() // before the time from which the validity counts
+	return Attempt{
+		lease: k.newLease(o, keys, retry.floor, o.fencesWanted(shared)), suspended: suspended,
+	}
 }
 
 // Acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call,
@@ -36,14 +37,8 @@ func (k *Locker) newAttempt(o *Options, keys []string, floor, fences int64,
 func (k *Locker) Acquire(keys []string, o *Options, retry *FenceRetry, shared bool,
 	batchKeys int,
 ) Attempt {
-	return k.acquire(keys, o, retry, shared, batchKeys, k.Suspended())
-}
-
-func (k *Locker) acquire(keys []string, o *Options, retry *FenceRetry, shared bool, batchKeys int,
-	suspended time.Duration,
-) Attempt {
-	a := k.newAttempt(o, keys, retry.floor, o.fencesWanted(shared), suspended)
-	a.of = k.Mux.Acquire(a.lease.claim, o.TTL, batchKeys)
+	a := k.newAttempt(keys, o, retry, shared)
+	a.of = a.lease.claim.Acquire(o.TTL, batchKeys)
 	return a
 }
 
@@ -81,7 +76,7 @@ func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multi
 		k.countGranted(o, l.term.Began(), a.of.Sent())
 		return l, nil
 	}
-	k.Mux.Release(l.claim, l.claim.Len())
+	l.claim.Release(l.claim.Len())
 	if err != lease.ErrExpired {
 		f := &Failure{End: err}
 		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
@@ -94,6 +89,6 @@ func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multi
 
 // cleanUp waits until the nodes have answered the release of an attempt for so many keys that
 // failed. If it is not confirmed, at worst the next attempt is refused.
-func (k *Locker) cleanUp(ctx context.Context, a *Attempt, keys int) {
-	_ = k.Mux.Release(a.lease.claim, keys).Wait(ctx, time.Time{})
+func (a *Attempt) cleanUp(ctx context.Context, keys int) {
+	_ = a.lease.claim.Release(keys).Wait(ctx, time.Time{})
 }

@@ -42,10 +42,10 @@ func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each
 func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []Each, left int) (
 	again int,
 ) {
-	suspended, began := k.Suspended(), time.Now()
+	began := time.Now()
 	for i := range all {
 		if e, key := &all[i], keys[i:i+1]; !e.decided {
-			e.attempt = k.acquire(key, o, &e.retry, k.hasWaiters(key, o), left, suspended)
+			e.attempt = k.Acquire(key, o, &e.retry, k.hasWaiters(key, o), left)
 		}
 	}
 	for i := range all {

@@ -21,7 +21,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return l.named(err)
 	}
-	a := k.Mux.Extend(l.claim, e.TTL, e.SendBefore, 0, l.claim.Len())
+	a := l.claim.Extend(e.TTL, e.SendBefore)
 	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
 	a.Done()
 	err = e.Finish()

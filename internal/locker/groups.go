@@ -4,7 +4,9 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/outage"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // group is what a Locker has for each group of nodes, besides the nodes. Groups that share nodes
@@ -24,67 +26,59 @@ const (
 	kinds
 )
 
-// newGroups makes what the Locker has for each group of nodes. Leases of several parts have
-// managers of their own: their extensions wait for the slowest of their groups, and must not hold
-// up those of leases that do not need it.
-func (k *Locker) newGroups(n int) {
-	managers := func(reachable func() bool) (all [kinds]*lease.Manager) {
-		for of := range kinds {
-			all[of] = lease.NewManager(lease.Config{
-				Extend:          k.extendBatch,
-				QuorumReachable: reachable,
-				OnEnd:           k.countEnd,
-				OnUnexpectedEnd: k.leaseEnded,
-				Suspended:       k.cfg.Suspended,
-			})
-			k.managers[of] = append(k.managers[of], all[of])
+// connect makes what the Locker has for each group of nodes, and begins to connect these. Leases of
+// several parts have managers of their own: their extensions wait for the slowest of their groups,
+// and must not hold up those of leases that do not need it.
+func (k *Locker) connect(nodes *parts.Nodes) (err error) {
+	k.several = k.newManagers(func() bool { return k.Mux.SeveralReachable() })
+	k.Mux, err = parts.New(nodes, func(i int, of *multiplex.Config) {
+		reachable := func() bool { return k.Mux.Muxes[i].QuorumReachable() }
+		canGrant := func() bool { return k.Mux.Muxes[i].CanGrant() }
+		g := group{k.newManagers(reachable), outage.New(canGrant, reachable, of.Logger)}
+		k.groups = append(k.groups, g)
+		leases := slices.Concat(g.leases[:], k.several[:])
+		// Only a change that leaves a quorum reachable can make a quorum able to vote.
+		of.OnQuorumReachable = func() {
+			g.outage.StateChanged()
+			changed := make(chan struct{})
+			close(*k.changed.Swap(&changed))
 		}
-		return all
-	}
-	k.groups = make([]group, n)
-	for i := range k.groups {
-		reachable := func() bool { return k.Mux.QuorumReachable(i) }
-		canGrant := func() bool { return k.Mux.CanGrant(i) }
-		k.groups[i] = group{
-			managers(reachable), outage.New(canGrant, reachable, k.cfg.Logger),
+		// The node may lack the keys of leases. An extension puts them there.
+		of.OnAdmitted = func() {
+			for _, m := range leases {
+				m.ExtendAll()
+			}
 		}
-	}
-	k.ofSeveral = managers(func() bool { return k.Mux.SeveralReachable() })
+		of.AllExtended = func() bool {
+			lacks := func(m *lease.Manager) bool { return !m.AllExtended() }
+			return !slices.ContainsFunc(leases, lacks)
+		}
+	})
+	return err
 }
 
-// QuorumReachable implements parts.Owner. It is called after each change of a node's state that
-// leaves a quorum reachable. No other change can make a quorum able to vote.
-func (k *Locker) QuorumReachable(group int) {
-	k.groups[group].outage.StateChanged()
-	k.changed.notify()
+// newManagers returns managers of leases whose nodes are reachable if reachable says so.
+func (k *Locker) newManagers(reachable func() bool) (all [kinds]*lease.Manager) {
+	for of := range all {
+		all[of] = lease.NewManager(lease.Config{
+			Extend:          k.extendBatch,
+			QuorumReachable: reachable,
+			OnEnd:           k.countEnd,
+			OnUnexpectedEnd: k.leaseEnded,
+			Suspended:       k.cfg.Suspended,
+		})
+		k.managers[of] = append(k.managers[of], all[of])
+	}
+	return all
 }
 
 // NodesChanged returns a channel that is closed after the next change of a node's state that leaves
 // a quorum reachable.
-func (k *Locker) NodesChanged() <-chan struct{} { return k.changed.next() }
-
-// NodeAdmitted implements parts.Owner. It is called when a node of a group votes again that had to
-// wait: it may lack the keys of leases. An extension puts them there.
-func (k *Locker) NodeAdmitted(group int) {
-	for of := range kinds {
-		k.groups[group].leases[of].ExtendAll()
-		k.ofSeveral[of].ExtendAll()
-	}
-}
-
-// AllExtended implements parts.Owner: it reports whether that was done.
-func (k *Locker) AllExtended(group int) bool {
-	for of := range kinds {
-		if !k.groups[group].leases[of].AllExtended() || !k.ofSeveral[of].AllExtended() {
-			return false
-		}
-	}
-	return true
-}
+func (k *Locker) NodesChanged() <-chan struct{} { return *k.changed.Load() }
 
 // hold begins the term of a lease.
 func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
-	managers := &k.ofSeveral
+	managers := &k.several
 	if !l.claim.HasSeveral() {
 		managers = &k.groups[l.claim.Group()].leases
 	}

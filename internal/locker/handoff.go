@@ -49,7 +49,7 @@ type Handoff struct {
 
 // timeLeft returns for how long the lease of a handoff is still valid.
 func (k *Locker) timeLeft(h *Handoff) time.Duration {
-	return k.ofSeveral[0].Left(h.until, h.suspended)
+	return k.several[0].Left(h.until, h.suspended)
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and
@@ -130,7 +130,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o 
 		h.claim.MarkOutlives()
 	case left < asked*minRemainingQuarters/4:
 		a.lease, a.handoff = l, h
-		a.of = k.Mux.Extend(h.claim, o.TTL, grant.Sent.Add(left), 0, h.claim.Len())
+		a.of = h.claim.Extend(o.TTL, grant.Sent.Add(left))
 		return nil, a
 	}
 	if !k.beginTerm(l, o, grant) {
@@ -171,7 +171,7 @@ func (k *Locker) beginTerm(l *Lease, o *Options, grant lease.Grant) bool {
 }
 
 // discardHandoff releases a lease that was handed off and can't be kept.
-func (k *Locker) discardHandoff(h *Handoff) { k.Mux.Release(h.claim, h.claim.Len()) }
+func (k *Locker) discardHandoff(h *Handoff) { h.claim.Release(h.claim.Len()) }
 
 // passOn lets the calls of this process have the keys of a lease that is over. next is its
 // successor, whose turn has come; nil if there is none.

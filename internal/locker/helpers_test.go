@@ -21,14 +21,16 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 	dial func(ctx context.Context, network, address string) (net.Conn, error),
 ) *Locker {
 	t.Helper()
-	nodes, err := parts.Read(parts.Config{Nodes: urls})
+	nodes, err := parts.Read(parts.Config{
+		Config: multiplex.Config{
+			Nodes: urls, NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
+			Guard: multiplex.GuardOff, Dial: dial, Logger: slog.New(slog.DiscardHandler),
+		},
+		Owner: "web-3:4711",
+	})
 	require.NoError(t, err)
-	quiet := slog.New(slog.DiscardHandler)
-	k, err := New(nodes, multiplex.Config{
-		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
-		Dial: dial, Logger: quiet,
-	}, Config{
-		Owner: "web-3:4711", MaxTTL: ttl, Logger: quiet, Suspended: suspended,
+	k, err := New(nodes, Config{
+		Suspended: suspended,
 		VotesError: func(votes multiplex.Outcome) error {
 			if votes.Result == multiplex.Won {
 				return nil

@@ -52,19 +52,13 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 func (l *Lease) IsZero() bool { return l == nil || l.locker == nil }
 
 // MaxTTL returns Config.MaxTTL.
-func (l *Lease) MaxTTL() time.Duration { return l.locker.cfg.MaxTTL }
+func (l *Lease) MaxTTL() time.Duration { return l.locker.env.MaxTTL }
 
 // Key returns the first key, without the prefix.
 func (l *Lease) Key() string { return l.claim.Key(0) }
 
 // Keys returns all keys in a new slice, in the order of the call, without the prefix.
-func (l *Lease) Keys() []string {
-	keys := make([]string, l.claim.Len())
-	for i := range keys {
-		keys[i] = l.claim.Key(i)
-	}
-	return keys
-}
+func (l *Lease) Keys() []string { return l.claim.Keys() }
 
 // Token returns the value of the keys on the nodes.
 func (l *Lease) Token() string { return l.claim.Token() }

@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -26,11 +26,8 @@ import (
 // MaxPending is the most acquiring calls that are pending in one client.
 const MaxPending = 1 << 16
 
-// Config says what a Locker works with. All fields but Owner and Suspended are required.
+// Config says what a Locker calls. All fields but Suspended are required.
 type Config struct {
-	Owner  string        // behind each token
-	MaxTTL time.Duration // of all clients of the nodes
-	Logger *slog.Logger
 	// Suspended is for lease.Config.
 	Suspended func(now time.Time) time.Duration
 	// VotesError returns the error of an extension or a release; nil if a quorum granted it.
@@ -49,32 +46,34 @@ type Locker struct {
 	Queue    keyqueue.Queue
 	Outcomes stats.Counters
 
+	// Open is over when the close has begun.
+	Open  context.Context
+	close context.CancelFunc
+
 	cfg         Config                  // set once
+	env         *parts.Config           // set once
 	tokenSuffix string                  // of each token; set once
 	groups      []group                 // as those of Mux; set once
 	managers    [kinds][]*lease.Manager // all; set once
-	ofSeveral   [kinds]*lease.Manager   // of leases of several parts; set once
+	several     [kinds]*lease.Manager   // of leases of several parts; set once
 	tokens      ids.Tokens
 	handovers   atomic.Uint64
-	changed     broadcast // of the nodes, so that a quorum can be reached
+	changed     atomic.Pointer[chan struct{}] // what NodesChanged returns
 
-	calls     *gate         // of calls that acquire or release
-	functions *gate         // of calls that run a function while they hold a lease
-	closing   chan struct{} // closed when the close begins
+	calls     *gate // of calls that acquire or release
+	functions *gate // of calls that run a function while they hold a lease
 }
 
 // New returns a Locker of these nodes, which it begins to connect in the background. An error is
 // about the nodes, and names them.
-func New(nodes *parts.Nodes, of multiplex.Config, cfg Config) (*Locker, error) {
-	k := &Locker{
-		cfg: cfg, calls: newGate(), functions: newGate(), closing: make(chan struct{}),
-	}
-	k.tokenSuffix = ids.OwnerSuffix(cfg.Owner)
-	k.Fences = ids.NewFenceClock(time.Now, cfg.MaxTTL, multiplex.MaxFence)
-	k.newGroups(nodes.Groups())
-	var err error
-	k.Mux, err = parts.New(nodes, of, k)
-	if err != nil {
+func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
+	k := &Locker{cfg: cfg, env: &nodes.Config, calls: newGate(), functions: newGate()}
+	k.tokenSuffix = ids.OwnerSuffix(k.env.Owner)
+	k.Fences = ids.NewFenceClock(time.Now, k.env.MaxTTL, multiplex.MaxFence)
+	k.Open, k.close = context.WithCancel(context.Background())
+	changed := make(chan struct{})
+	k.changed.Store(&changed)
+	if err := k.connect(nodes); err != nil {
 		return nil, err
 	}
 	k.Lines = line.NewPlaces(k.Mux.AskLine)
@@ -113,21 +112,14 @@ func (k *Locker) PendingCalls() int { return int(k.calls.count.Load() &^ closedB
 // Handovers returns how many leases were handed off.
 func (k *Locker) Handovers() uint64 { return k.handovers.Load() }
 
-// Owner returns Config.Owner.
-func (k *Locker) Owner() string { return k.cfg.Owner }
+// Owner returns lockpipe.Config.Owner.
+func (k *Locker) Owner() string { return k.env.Owner }
 
 // Closing returns a channel that is closed when the close begins.
-func (k *Locker) Closing() <-chan struct{} { return k.closing }
+func (k *Locker) Closing() <-chan struct{} { return k.Open.Done() }
 
 // IsClosing reports whether the close has begun.
-func (k *Locker) IsClosing() bool {
-	select {
-	case <-k.closing:
-		return true
-	default:
-		return false
-	}
-}
+func (k *Locker) IsClosing() bool { return k.Open.Err() != nil }
 
 // EndReason returns why a call ends before it is granted, or nil.
 func (k *Locker) EndReason(ctx context.Context) error {
@@ -143,26 +135,21 @@ func (k *Locker) BeginClose() bool {
 	first := k.calls.close() // which is not empty before every term has ended
 	if first {
 		k.functions.close()
-		close(k.closing)
+		k.close()
 	}
 	return first
 }
 
-// Unreleased is a lease whose release was not confirmed.
-type Unreleased struct {
-	Key string // the first one
-	Err error  // of Config.VotesError
-}
-
 // Close ends and releases all leases, and closes the nodes. It returns when they have answered, or
-// when ctx ends. held is how many leases it released. The leases of functions come later: each
-// function releases its own when it returns. If it still runs when ctx ends, its lease ends, and
-// the nodes keep its keys for the rest of their TTL: what it does may still need them.
-func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err error) {
+// when ctx ends. failed are the errors of the releases, and held is how many leases there were. The
+// leases of functions come later: each function releases its own when it returns. If it still runs
+// when ctx ends, its lease ends, and the nodes keep its keys for the rest of their TTL: what it
+// does may still need them.
+func (k *Locker) Close(ctx context.Context) (failed []error, held int, err error) {
 	leases, keys := k.endLeases(withoutFunction)
 	attempts := make([]parts.Attempt, len(leases))
 	for i, l := range leases {
-		attempts[i] = k.Mux.Release(l.claim, keys)
+		attempts[i] = l.claim.Release(keys)
 	}
 	k.Lines.LeaveAll() // else others wait for this client
 	began := time.Now()
@@ -179,7 +166,8 @@ func (k *Locker) Close(ctx context.Context) (failed []Unreleased, held int, err 
 	k.End()
 	for i, a := range attempts {
 		if votes := a.Wait(ctx, began); votes.Result == multiplex.NoQuorum {
-			failed = append(failed, Unreleased{leases[i].Key(), k.cfg.VotesError(votes)})
+			failed = append(failed, prefix.Errorf("release of %.64q not confirmed: %w",
+				leases[i].Key(), k.cfg.VotesError(votes)))
 		}
 	}
 	select { // a call under way ends within NodeTimeout, and releases what it was granted

@@ -59,7 +59,7 @@ func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Tim
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)
-	case r.first && k.ofSeveral[0].Left(r.until, r.suspended) > 0: // or the keys may have expired
+	case r.first && k.several[0].Left(r.until, r.suspended) > 0: // or the keys may have expired
 		err = k.extensionError(votes)
 	}
 	k.Outcomes.Released(confirmation(err))
@@ -97,7 +97,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 		k.Outcomes.Released(unsent)
 		return startedRelease{}, nil
 	}
-	r.attempt = k.Mux.Release(l.claim, keys)
+	r.attempt = l.claim.Release(keys)
 	if r.first {
 		k.passOn(l, next) // behind the release, so that both go in one flush
 	}
@@ -113,7 +113,7 @@ func (l *Lease) releaseInBackground() {
 	if l.term.HandedOff() || l.term.Err() == lease.ErrKept {
 		return // its keys are not its own any more
 	}
-	l.locker.Mux.Release(l.claim, l.claim.Len())
+	l.claim.Release(l.claim.Len())
 	l.locker.passOn(l, nil)
 }
 

@@ -4,11 +4,17 @@ import "context"
 
 // TryAcquire makes one try for all keys.
 func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
-	if f := k.Begin(); f != nil {
-		return nil, k.Count(ctx, o.Kind, f)
+	return k.call(ctx, o, func() (*Lease, *Failure) { return k.Try(ctx, keys, o) })
+}
+
+// call counts a call in and out, and how it ended.
+func (k *Locker) call(ctx context.Context, o *Options, acquire func() (*Lease, *Failure)) (
+	l *Lease, f *Failure,
+) {
+	if f = k.Begin(); f == nil {
+		defer k.End()
+		l, f = acquire()
 	}
-	defer k.End()
-	l, f := k.Try(ctx, keys, o)
 	return l, k.Count(ctx, o.Kind, f)
 }
 
@@ -23,7 +29,7 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 		a := k.Acquire(keys, o, &retry, k.hasWaiters(keys, o), len(keys))
 		l, f := k.Finish(ctx, &a, o, a.Wait(ctx))
 		if o.Count > 0 && f.IsHeld() {
-			k.cleanUp(ctx, &a, len(keys)) // the next look must not see what it left
+			a.cleanUp(ctx, len(keys)) // the next look must not see what it left
 		}
 		if f == nil || !o.Fencing || !retry.Next(&a) || ctx.Err() != nil {
 			return l, f

@@ -23,6 +23,57 @@ type Attempt interface {
 	Adoption(seen *multiplex.Adoption)
 }
 
+// Acquire starts one attempt to take all keys of a new claim for ttl: see multiplex.Mux.Acquire.
+// All parts are asked at once.
+func (c *Claim) Acquire(ttl time.Duration, batchKeys int) Attempt {
+	if !c.HasSeveral() {
+		return c.at.mux.Acquire(&c.first, ttl, batchKeys)
+	}
+	return c.start(acquiring, func(p *one) {
+		p.attempt = p.at.mux.Acquire(p.claim, ttl, batchKeys)
+	}, nil)
+}
+
+// Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
+// is won when each part is, and held when any part is.
+func (c *Claim) Extend(ttl time.Duration, sendBefore time.Time) Attempt {
+	if !c.HasSeveral() {
+		return c.at.mux.Extend(&c.first, ttl, sendBefore, 0, c.Len())
+	}
+	ask := func(p *one) { p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, 0, c.Len()) }
+	return c.start(extending, ask, ask)
+}
+
+// Add adds an extension of a claim: see multiplex.Extensions.Add.
+func (e *Extensions) Add(c *Claim, ttl time.Duration, sendBefore time.Time,
+	minTimeout time.Duration,
+) Attempt {
+	if !c.HasSeveral() {
+		return e.in(c.at.group).Add(&c.first, ttl, sendBefore, minTimeout)
+	}
+	return c.start(extending, func(p *one) {
+		p.attempt = e.in(p.at.group).Add(p.claim, ttl, sendBefore, minTimeout)
+	}, func(p *one) {
+		p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, minTimeout, e.keys)
+	})
+}
+
+// Release starts to delete the keys of a claim: see multiplex.Mux.Release. It is won when each part
+// is.
+func (c *Claim) Release(batchKeys int) Attempt {
+	if !c.HasSeveral() {
+		return c.at.mux.Release(&c.first, batchKeys)
+	}
+	return c.start(releasing, func(p *one) {
+		p.attempt = p.at.mux.Release(p.claim, batchKeys)
+	}, nil)
+}
+
+// Keep starts to keep the keys of a claim: see multiplex.Mux.Keep. It is won when each part is.
+func (c *Claim) Keep(ttl time.Duration) Attempt {
+	return c.start(releasing, func(p *one) { p.attempt = p.at.mux.Keep(p.claim, ttl) }, nil)
+}
+
 // kind is what an attempt does.
 type kind uint8
 
@@ -47,48 +98,32 @@ type several struct {
 
 // one is one part of an attempt.
 type one struct {
-	group   int
-	mux     *multiplex.Mux
+	at      *place
 	claim   *multiplex.Claim
 	attempt *multiplex.Attempt // nil before it is started
 	won     bool
 }
 
-// parts returns all parts of the claim.
-func (c *Claim) parts() []one {
-	all := make([]one, 1, 1+len(c.at.more))
-	all[0] = one{group: c.at.group, mux: c.at.mux, claim: &c.first}
-	for i := range c.at.more {
-		p := &c.at.more[i]
-		all = append(all, one{group: p.group, mux: p.mux, claim: &p.claim})
+// start starts all parts of an attempt at once. If a group can't reach a quorum for its part of an
+// extension, that is started alone: it fails at once, and the other groups are spared what is of no
+// use. later starts the others if it does not fail.
+func (c *Claim) start(k kind, start, later func(p *one)) *several {
+	s := &several{claim: c, kind: k}
+	for at, claim := range c.parts {
+		s.parts = append(s.parts, one{at: at, claim: claim})
 	}
-	return all
-}
-
-// start starts all parts of an attempt at once.
-func (c *Claim) start(k kind, start func(p *one)) *several {
-	s := &several{claim: c, kind: k, parts: c.parts()}
+	if k == extending {
+		lacks := func(p one) bool { return !p.at.mux.QuorumReachable() }
+		if lacking := slices.IndexFunc(s.parts, lacks); lacking >= 0 {
+			s.parts[0], s.parts[lacking] = s.parts[lacking], s.parts[0]
+			start(&s.parts[0])
+			s.startLater = later
+			return s
+		}
+	}
 	for i := range s.parts {
 		start(&s.parts[i])
 	}
-	return s
-}
-
-// startExtending starts all parts of an extension at once. If a group can't reach a quorum, its
-// part is started alone: it fails at once, and the other groups are spared what is of no use. later
-// starts the others if it does not fail.
-func (c *Claim) startExtending(start, later func(p *one)) *several {
-	s := &several{claim: c, kind: extending, parts: c.parts()}
-	lacking := slices.IndexFunc(s.parts, func(p one) bool { return !p.mux.QuorumReachable() })
-	if lacking < 0 {
-		for i := range s.parts {
-			start(&s.parts[i])
-		}
-		return s
-	}
-	s.parts[0], s.parts[lacking] = s.parts[lacking], s.parts[0]
-	start(&s.parts[0])
-	s.startLater = later
 	return s
 }
 
@@ -147,7 +182,7 @@ func (s *several) result() multiplex.Outcome {
 	// repeated, it is waited for again.
 	if s.kind == acquiring {
 		for _, p := range s.parts {
-			p.mux.Release(p.claim, s.claim.Len())
+			p.at.mux.Release(p.claim, s.claim.Len())
 		}
 	}
 	return o

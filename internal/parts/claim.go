@@ -1,9 +1,11 @@
 package parts
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -15,23 +17,63 @@ type Claim struct {
 	at    *place // set once
 }
 
+// place is where a part of a claim is. That of a claim of one part is shared with other claims.
+type place struct {
+	group  int // the index of its Mux
+	mux    *multiplex.Mux
+	system uint8
+	sets   []int64 // a number for each set in which it needs a quorum: see ids.Handle
+
+	// Of the first part of a claim that has several.
+	keys []string // of all parts, in the order of the call
+	more []part   // the parts behind the first
+}
+
+// part is one of the further parts of a claim.
+type part struct {
+	at    *place
+	claim multiplex.Claim
+}
+
+// placesOf returns the places of parts on the nodes of a Mux. The numbers of their sets do not
+// depend on the order of the nodes.
+func placesOf(group int, mux *multiplex.Mux, of layout.Mux) []place {
+	places := make([]place, len(of.Systems))
+	for i, sets := range of.Systems {
+		p := place{group: group, mux: mux, system: uint8(i)}
+		for _, set := range sets {
+			id := uint64(0)
+			for ; set != 0; set &= set - 1 {
+				id += ids.Weight(of.Nodes[set.Lowest()], "")
+			}
+			p.sets = append(p.sets, int64(id))
+		}
+		places[i] = p
+	}
+	return places
+}
+
 // Init gives the claim its keys, without the prefix, and its token, which ends with suffix. The
 // keys must differ from each other.
 func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
+	init := func(claim *multiplex.Claim, at *place, keys []string) {
+		claim.Init(m.prefix, keys, token, suffix)
+		claim.UseSystem(at.system)
+	}
 	if at, alone := m.onlyPlace(keys); alone {
-		c.at = &m.places[at.Mux][at.System]
-		m.initPart(&c.first, at, keys, token, suffix)
+		c.at = m.place(at)
+		init(&c.first, c.at, keys)
 		return
 	}
-	split := m.split(keys)
-	at := m.places[split[0].at.Mux][split[0].at.System]
-	at.keys, at.more = slices.Clone(keys), make([]part, len(split)-1)
+	shares := m.split(keys)
+	at := *m.place(shares[0].at)
+	at.keys, at.more = slices.Clone(keys), make([]part, len(shares)-1)
 	c.at = &at
-	m.initPart(&c.first, split[0].at, split[0].keys, token, suffix)
-	for i := range c.at.more {
-		p, s := &c.at.more[i], split[i+1]
-		p.group, p.mux = s.at.Mux, m.muxes[s.at.Mux]
-		m.initPart(&p.claim, s.at, s.keys, token, suffix)
+	init(&c.first, c.at, shares[0].keys)
+	for i, s := range shares[1:] {
+		p := &at.more[i]
+		p.at = m.place(s.at)
+		init(&p.claim, p.at, s.keys)
 	}
 }
 
@@ -47,16 +89,13 @@ func (c *ClaimAndAttempts) Joined() *Claim {
 	return &c.claim
 }
 
-// initPart makes the claim of one part: for these keys, and for the quorums of their place.
-func (m *Mux) initPart(c *multiplex.Claim, at layout.Place, keys []string, token, suffix string) {
-	c.Init(m.prefix, keys, token, suffix)
-	c.UseSystem(uint8(at.System))
-}
+// place returns the place of parts that are alone.
+func (m *Mux) place(at layout.Place) *place { return &m.places[at.Mux][at.System] }
 
 // onlyPlace returns the place of all keys, if they have no other.
 func (m *Mux) onlyPlace(keys []string) (at layout.Place, alone bool) {
 	for i, key := range keys {
-		places := m.layout.Places(key)
+		places := m.Layout.Places(key)
 		if len(places) > 1 || i > 0 && places[0] != at {
 			return at, false
 		}
@@ -75,7 +114,7 @@ type share struct {
 // keys name the same one of them as the first that was refused.
 func (m *Mux) split(keys []string) (shares []share) {
 	for _, key := range keys {
-		for _, at := range m.layout.Places(key) {
+		for _, at := range m.Layout.Places(key) {
 			i := slices.IndexFunc(shares, func(s share) bool { return s.at == at })
 			if i < 0 {
 				i = len(shares)
@@ -85,12 +124,17 @@ func (m *Mux) split(keys []string) (shares []share) {
 		}
 	}
 	slices.SortFunc(shares, func(a, b share) int {
-		if a.at.Mux != b.at.Mux {
-			return a.at.Mux - b.at.Mux
-		}
-		return a.at.System - b.at.System
+		return cmp.Or(a.at.Mux-b.at.Mux, a.at.System-b.at.System)
 	})
 	return shares
+}
+
+// parts yields all parts of the claim.
+func (c *Claim) parts(yield func(at *place, claim *multiplex.Claim) bool) {
+	more := yield(c.at, &c.first)
+	for i := 0; more && i < len(c.at.more); i++ {
+		more = yield(c.at.more[i].at, &c.at.more[i].claim)
+	}
 }
 
 // Group returns the index of the group of the first part.
@@ -104,7 +148,7 @@ func (c *Claim) Token() string { return c.first.Token() }
 
 // Len returns the number of keys that were granted, or are asked for.
 func (c *Claim) Len() int {
-	if c.at.keys != nil {
+	if c.HasSeveral() {
 		return len(c.at.keys)
 	}
 	return c.first.Len()
@@ -112,18 +156,26 @@ func (c *Claim) Len() int {
 
 // Key returns the key at i of these, without the prefix.
 func (c *Claim) Key(i int) string {
-	if c.at.keys != nil {
+	if c.HasSeveral() {
 		return c.at.keys[i]
 	}
 	return c.first.Key(i)
 }
 
+// Keys returns all of them in a new slice, in the order of the call, without the prefix.
+func (c *Claim) Keys() []string {
+	keys := make([]string, c.Len())
+	for i := range keys {
+		keys[i] = c.Key(i)
+	}
+	return keys
+}
+
 // Fence has the claim ask for the numbers from first to last: see multiplex.Claim.Fence. Each part
 // asks for the same numbers, so they are above those of every earlier lease on any of the keys.
 func (c *Claim) Fence(before time.Time, first, last int64) {
-	c.first.Fence(before, first, last)
-	for i := range c.at.more {
-		c.at.more[i].claim.Fence(before, first, last)
+	for _, claim := range c.parts {
+		claim.Fence(before, first, last)
 	}
 }
 
@@ -137,21 +189,21 @@ func (c *Claim) MarkOutlives() { c.first.MarkOutlives() }
 // Certain reports whether the nodes hold what the claim says and nothing else: see
 // multiplex.Claim.Certain.
 func (c *Claim) Certain() bool {
-	for i := range c.at.more {
-		if !c.at.more[i].claim.Certain() {
+	for _, claim := range c.parts {
+		if !claim.Certain() {
 			return false
 		}
 	}
-	return c.first.Certain()
+	return true
 }
 
 // NeedsCleanup reports whether something of the claim may still take effect on a node: see
 // multiplex.Claim.NeedsCleanup.
 func (c *Claim) NeedsCleanup() bool {
-	for i := range c.at.more {
-		if c.at.more[i].claim.NeedsCleanup() {
+	for _, claim := range c.parts {
+		if claim.NeedsCleanup() {
 			return true
 		}
 	}
-	return c.first.NeedsCleanup()
+	return false
 }

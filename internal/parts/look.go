@@ -3,7 +3,6 @@ package parts
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
@@ -23,7 +22,7 @@ type Look struct {
 // Look asks the nodes which of these keys are free, as Peek does. It waits for no more nodes than
 // that takes. It is a hint: only an attempt says whether a key can be had.
 func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
-	asked, err := m.ask(ctx, keys, false, (*Answers).areClear)
+	asked, err := m.ask(ctx, keys, false, (*answers).areClear)
 	if err != nil {
 		return l, err
 	}
@@ -32,17 +31,13 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	for _, key := range keys {
 		free, held := true, false
 		for i := range asked {
-			if !asked[i].Has(key) {
+			if _, about := asked[i].at[key]; !about {
 				continue
 			}
 			freeHere, heldHere, has := asked[i].of(key)
 			if free = free && freeHere; heldHere && !held {
 				held = true
-				sides := m.sides(key)
-				on := slices.IndexFunc(sides, func(s side) bool {
-					return s.at.Mux == asked[i].group
-				})
-				l.At[key] = sides[on].nodes + has.Lowest()
+				l.At[key] = m.offset(key, i) + has.Lowest()
 				having[i] |= has
 			}
 		}
@@ -66,7 +61,7 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 
 // of returns whether a quorum of each set does not have the key, whether so many nodes have it that
 // there is no such quorum, and these nodes. Both are false if too few nodes have answered.
-func (a *Answers) of(key string) (free, held bool, has quorum.Nodes) {
+func (a *answers) of(key string) (free, held bool, has quorum.Nodes) {
 	system := quorum.NewSystem(a.setsOf(key)...)
 	missing := quorum.Nodes(0)
 	for i := range a.nodes {
@@ -83,7 +78,7 @@ func (a *Answers) of(key string) (free, held bool, has quorum.Nodes) {
 }
 
 // areClear reports whether the answers say of each key whether it is free.
-func (a *Answers) areClear() bool {
+func (a *answers) areClear() bool {
 	for key := range a.at {
 		if free, held, _ := a.of(key); !free && !held {
 			return false

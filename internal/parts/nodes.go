@@ -1,12 +1,10 @@
 package parts
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/layout"
@@ -15,16 +13,14 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Config says which nodes there are, by their URLs: those of the only group, or several groups. Its
-// other fields are those of the same name in lockpipe.Config.
+// Config says which nodes there are, and what they are used with.
 type Config struct {
-	Nodes        []string
+	// Config is for each multiplex.Mux, but its Nodes are those of the only group. New sets its
+	// Systems and its Fleet.
+	multiplex.Config
+	// Groups, Next and Owner are those of lockpipe.Config.
 	Groups, Next []layout.Group
-	TLS          *tls.Config
-	DialTimeout  time.Duration
-	// Credentials says that lockpipe.Config.Credentials is set.
-	Credentials bool
-	Owner       string
+	Owner        string
 }
 
 const (
@@ -36,7 +32,7 @@ const (
 
 // Nodes are the nodes of a configuration, each with a name.
 type Nodes struct {
-	cfg       Config
+	Config    Config
 	layout    *layout.Layout
 	layouts   [][]layout.Group              // one or two, as layout.Sorted has them
 	urls      map[string]string             // of each name, as the user has given it
@@ -48,7 +44,7 @@ type Nodes struct {
 // with the name of a field.
 func Read(cfg Config) (*Nodes, error) {
 	n := &Nodes{
-		cfg: cfg, urls: make(map[string]string), names: make(map[string]string),
+		Config: cfg, urls: make(map[string]string), names: make(map[string]string),
 		endpoints: make(map[string]*endpoint.Endpoint),
 	}
 	present, field := cfg.Groups, "Config.Groups"
@@ -80,16 +76,13 @@ func Read(cfg Config) (*Nodes, error) {
 	return n, nil
 }
 
-// Groups returns how many multiplex.Mux the nodes need.
-func (n *Nodes) Groups() int { return len(n.layout.Muxes) }
-
-// ToInspect returns what an inspection is told of the nodes. cfg and m are a client's, and m is nil
-// without one.
-func (n *Nodes) ToInspect(cfg multiplex.Config, m *Mux) preflight.Config {
+// ToInspect returns what an inspection is told of the nodes. m is a client's, and nil without one.
+func (n *Nodes) ToInspect(m *Mux) preflight.Config {
+	cfg := &n.Config
 	to := preflight.Config{
 		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Prefix: cfg.Prefix,
 		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
-		Layouts: n.layouts, Owner: n.cfg.Owner,
+		Layouts: n.layouts, Owner: cfg.Owner,
 	}
 	for i, of := range n.layout.Muxes {
 		for _, set := range quorum.Distinct(of.Systems...) {
@@ -99,7 +92,7 @@ func (n *Nodes) ToInspect(cfg multiplex.Config, m *Mux) preflight.Config {
 			to.Endpoints = append(to.Endpoints, n.endpoints[name])
 		}
 		if m != nil {
-			to.Links = append(to.Links, m.muxes[i].Links()...)
+			to.Links = append(to.Links, m.Muxes[i].Links()...)
 		}
 	}
 	return to
@@ -111,19 +104,6 @@ func field(list string, group int) string {
 		return "Config.Nodes"
 	}
 	return fmt.Sprintf("%s[%d].Nodes", list, group)
-}
-
-// fieldOf returns the name of the field of the first group of a Mux.
-func (n *Nodes) fieldOf(mux int) string {
-	name := n.layout.Muxes[mux].Groups[0]
-	same := func(g layout.Group) bool { return g.Name == name }
-	if len(n.cfg.Nodes) > 0 && name == "" {
-		return field("", 0)
-	}
-	if i := slices.IndexFunc(n.cfg.Groups, same); i >= 0 {
-		return field("Config.Groups", i)
-	}
-	return field("Config.Next", slices.IndexFunc(n.cfg.Next, same))
 }
 
 // checkNames checks a list of groups with names.
@@ -171,11 +151,11 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 		own, all := layout.Group{Name: group.Name}, layout.Group{Name: group.Name}
 		for i, text := range group.Nodes {
 			field := fmt.Sprintf("%s[%d]", in, i)
-			e, err := endpoint.Parse(text, n.cfg.TLS, n.cfg.DialTimeout)
+			e, err := endpoint.Parse(text, n.Config.TLS, n.Config.DialTimeout)
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", field, err)
 			}
-			if n.cfg.Credentials && (e.User != "" || e.Password != "") {
+			if n.Config.Credentials != nil && (e.User != "" || e.Password != "") {
 				return nil, fmt.Errorf("%s has a user or a password, and Config.Credentials is "+
 					"set: leave one of the two out", field)
 			}

@@ -16,12 +16,8 @@ import (
 
 const ttl = 30 * time.Second
 
-// owner is notified that a quorum can be reached, and extends nothing.
-type owner func(group int)
-
-func (o owner) QuorumReachable(group int) { o(group) }
-func (owner) NodeAdmitted(int)            {}
-func (owner) AllExtended(int) bool        { return true }
+// unwatched is for nodes of which nobody is notified.
+func unwatched(int, *multiplex.Config) {}
 
 // The goal: a claim of one group takes no more memory than its keys need, whatever the number of
 // groups.
@@ -31,7 +27,10 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	allocations := func(groups int, keys ...string) float64 {
-		var cfg parts.Config
+		cfg := parts.Config{Config: multiplex.Config{
+			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Dial: dial,
+			Logger: slog.New(slog.DiscardHandler),
+		}}
 		for i := range groups {
 			cfg.Groups = append(cfg.Groups, layout.Group{
 				Name: fmt.Sprint(i), Nodes: []string{fmt.Sprintf("node:%d", i+1)},
@@ -39,10 +38,7 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 		}
 		nodes, err := parts.Read(cfg)
 		require.NoError(t, err)
-		m, err := parts.New(nodes, multiplex.Config{
-			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Dial: dial,
-			Logger: slog.New(slog.DiscardHandler),
-		}, owner(func(int) {}))
+		m, err := parts.New(nodes, unwatched)
 		require.NoError(t, err)
 		defer func() { _ = m.Close(context.Background()) }()
 		return testing.AllocsPerRun(2000, func() {
@@ -65,12 +61,15 @@ func TestSide_IsWhereAKeyIsRefused(t *testing.T) {
 		}
 		return []layout.Group{g}
 	}
-	nodes, err := parts.Read(parts.Config{Groups: group(1, 2, 3), Next: group(1, 2, 4)})
+	nodes, err := parts.Read(parts.Config{
+		Config: multiplex.Config{
+			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
+			Logger: slog.New(slog.DiscardHandler),
+		},
+		Groups: group(1, 2, 3), Next: group(1, 2, 4),
+	})
 	require.NoError(t, err)
-	m, err := parts.New(nodes, multiplex.Config{
-		NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
-		Logger: slog.New(slog.DiscardHandler),
-	}, owner(func(int) {}))
+	m, err := parts.New(nodes, unwatched)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Close(context.Background()) })
 	for _, c := range []struct {

@@ -11,8 +11,11 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Answers is what the nodes of one group say of keys.
-type Answers struct {
+// Answers is what the nodes of each group say of its keys.
+type Answers []answers
+
+// answers is what the nodes of one group say of keys.
+type answers struct {
 	nodes []holders.Node
 	at    map[string]int // the index of each key in their answers
 	mux   *Mux
@@ -20,23 +23,23 @@ type Answers struct {
 }
 
 // Peek asks the nodes who has these keys, given without the prefix, each those of its groups: see
-// multiplex.Mux.Peek. No two keys are the same. Each key is in one of the answers, or in two.
-func (m *Mux) Peek(ctx context.Context, keys []string) (asked []Answers, err error) {
-	return m.ask(ctx, keys, true, func(*Answers) bool { return false })
+// multiplex.Mux.Peek. No two keys are the same.
+func (m *Mux) Peek(ctx context.Context, keys []string) (Answers, error) {
+	return m.ask(ctx, keys, true, func(*answers) bool { return false })
 }
 
 // ask is Peek, but it waits for no further node of a group when its answers are enough. lines: it
 // asks for the length of the lines too.
-func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*Answers) bool) (
-	asked []Answers, err error,
+func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*answers) bool) (
+	Answers, error,
 ) {
-	all := make([]Answers, len(m.muxes))
-	names, lineNames := make([][]string, len(m.muxes)), make([][]string, len(m.muxes))
+	all := make(Answers, len(m.Muxes))
+	names, lineNames := make([][]string, len(m.Muxes)), make([][]string, len(m.Muxes))
 	for _, key := range keys {
-		for _, place := range m.layout.Places(key) {
+		for _, place := range m.Layout.Places(key) {
 			group := place.Mux
 			if all[group].at == nil {
-				all[group] = Answers{at: make(map[string]int), mux: m, group: group}
+				all[group] = answers{at: make(map[string]int), mux: m, group: group}
 			}
 			all[group].at[key] = len(names[group])
 			names[group] = append(names[group], m.prefix+key)
@@ -45,7 +48,7 @@ func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*A
 			}
 		}
 	}
-	err = m.each(func(i int, mux *multiplex.Mux) (err error) {
+	err := m.each(func(i int, mux *multiplex.Mux) (err error) {
 		if len(names[i]) > 0 {
 			suffice := func(nodes []holders.Node) bool {
 				all[i].nodes = nodes
@@ -55,46 +58,40 @@ func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*A
 		}
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(a Answers) bool { return a.at == nil }), nil
+	return all, err
 }
 
 // Sets returns the nodes of each set in which a quorum has to answer: those of the keys.
-func (a *Answers) Sets() [][]holders.Node {
-	var sets []quorum.Nodes
-	for key := range a.at {
-		sets = append(sets, a.setsOf(key)...)
+func (all Answers) Sets() (nodes [][]holders.Node) {
+	for _, a := range all {
+		var sets []quorum.Nodes
+		for key := range a.at {
+			sets = append(sets, a.setsOf(key)...)
+		}
+		slices.Sort(sets)
+		nodes = append(nodes, subsets(slices.Compact(sets), a.nodes)...)
 	}
-	slices.Sort(sets)
-	return subsets(slices.Compact(sets), a.nodes)
+	return nodes
 }
 
-// setsOf returns the sets of nodes in which the key needs a quorum.
-func (a *Answers) setsOf(key string) []quorum.Nodes {
-	places := a.mux.layout.Places(key)
+// setsOf returns the sets of nodes in which a key of the answers needs a quorum.
+func (a *answers) setsOf(key string) []quorum.Nodes {
+	places := a.mux.Layout.Places(key)
 	i := slices.IndexFunc(places, func(at layout.Place) bool { return at.Mux == a.group })
-	return a.mux.layout.Muxes[a.group].Systems[places[i].System]
-}
-
-// Has reports whether the answers are about a key.
-func (a *Answers) Has(key string) bool {
-	_, has := a.at[key]
-	return has
+	return a.mux.sets(places[i])
 }
 
 // Count returns what the nodes say of a key: see holders.Count. It is held if it is held in any set
 // of those in which it needs a quorum: nobody else gets it then. If one holder has it in several,
 // Left is until the first of them is over.
-func Count(asked []Answers, key string) (sum holders.Holding) {
-	for _, a := range asked {
-		if !a.Has(key) {
+func (all Answers) Count(key string) (sum holders.Holding) {
+	for _, a := range all {
+		i, has := a.at[key]
+		if !has {
 			continue
 		}
-		i := a.at[key]
-		all := holders.Count(a.nodes, i, len(a.nodes))
-		sum.Nodes, sum.Waiting = max(sum.Nodes, all.Nodes), max(sum.Waiting, all.Waiting)
+		of := holders.Count(a.nodes, i, len(a.nodes))
+		sum.Nodes, sum.Waiting = max(sum.Nodes, of.Nodes), max(sum.Waiting, of.Waiting)
 		for _, nodes := range subsets(a.setsOf(key), a.nodes) {
 			h := holders.Count(nodes, i, quorum.Need(len(nodes)))
 			switch {

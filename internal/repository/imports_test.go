@@ -95,7 +95,7 @@ var allowedImports = map[string][]string{
 	"internal/locker": {
 		trusted,
 		"multiplex", "lease", "batch", "internal/ids", "internal/keyqueue", "internal/line",
-		"internal/outage", "internal/parts", "internal/stats",
+		"internal/outage", "internal/parts", "internal/prefix", "internal/stats",
 	},
 	"internal/line": {
 		"batch", "script", "internal/ids", "internal/link", "internal/resp", "internal/stats",
