@@ -130,30 +130,6 @@ func TestHandoff_EndsAfterATime(t *testing.T) {
 	})
 }
 
-// The goal: nor for more than 1,000 turns, however short they are.
-func TestHandoff_EndsAfterANumber(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		l := v.hold(t, c, "k")
-		var all []<-chan outcome
-		for range 1003 {
-			all = append(all, queue(t, c, "k"))
-		}
-		tokens := map[string]int{}
-		for _, next := range all {
-			release(t, l)
-			o := <-next
-			require.NoError(t, o.err)
-			l = o.lease
-			tokens[l.Token()]++
-		}
-		require.Len(t, tokens, 2)
-		require.Equal(t, 3, tokens[l.Token()])
-		release(t, l)
-		v.nothingLeft(t)
-	})
-}
-
 // The goal: a lease is not handed off if nodes may still change it, or keep it longer than it
 // lasts.
 func TestHandoff_NotOfALeaseInDoubt(t *testing.T) {

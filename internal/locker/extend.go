@@ -21,7 +21,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return l.named(err)
 	}
-	a := l.claim.Extend(e.TTL, e.SendBefore)
+	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len(), nil)
 	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
 	a.Done()
 	err = e.Finish()
@@ -48,13 +48,15 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	attempts := make([]parts.Attempt, len(due))
 	began := time.Now()
-	together := k.Mux.Extensions(keys)
+	together := due[0].Owner.(*Lease).claim.Extensions(keys) // all are of the same manager
 	for i := range due {
 		e := &due[i]
 		l := e.Owner.(*Lease)
-		attempts[i] = together.Add(l.claim, e.TTL, e.SendBefore, e.MinTimeout)
+		attempts[i] = l.claim.Extend(e.TTL, e.SendBefore, e.MinTimeout, keys, together)
 	}
-	together.Send()
+	if together != nil {
+		together.Send()
+	}
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, began))

@@ -12,7 +12,7 @@ func (o *Options) fencesWanted(shared bool) int64 {
 	case !o.Fencing:
 		return 0
 	case shared:
-		return 1 + maxHandoffs
+		return 1 + maxFencedHandoffs
 	}
 	return 1
 }
@@ -46,30 +46,15 @@ func (g *FenceRetry) Next(a *Attempt) (again bool) {
 }
 
 // Fence returns the number of a lease that was taken with fencing, and 0 for any other one.
-func (l *Lease) Fence() int64 {
-	if l.chain != nil && !l.chain.wantsFence {
-		return 0
-	}
-	return l.ownFence()
-}
-
-// ownFence returns the lease's own number of those that its claim reserved, whether or not the call
-// asked for a fence. It returns 0 if there are none.
-func (l *Lease) ownFence() int64 {
-	if l.chain != nil {
-		return l.chain.fence
-	}
-	first, _ := l.claim.Fences()
-	return first
-}
+func (l *Lease) Fence() int64 { return max(l.fence, 0) }
 
 // nextFence returns the number of the next holder if the lease is handed off. ok is false if the
 // reserved numbers have run out; then the nodes must be asked for more.
 func (l *Lease) nextFence() (n int64, ok bool) {
-	first, last := l.claim.Fences()
-	if first == 0 {
+	if l.fence == 0 {
 		return 0, true
 	}
-	n = l.ownFence() + 1
+	_, last := l.claim.Fences()
+	n = max(l.fence, -l.fence) + 1
 	return n, n <= last
 }

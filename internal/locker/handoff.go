@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// maxHandoffs is how often a lease is handed from holder to holder at most.
-	maxHandoffs = 1000
+	// maxFencedHandoffs is how often a lease with fences is handed from holder to holder at most:
+	// for so many more its claim reserves numbers.
+	maxFencedHandoffs = 1000
 	// A waiter accepts a lease without an extension if this many quarters of the validity that it
 	// asked for are left.
 	minRemainingQuarters = 3
@@ -30,21 +31,12 @@ type NextCall interface {
 	Begin(h *Handoff)
 }
 
-// handoffChain is what leases have in common that were handed off one after another, without a
-// release.
-type handoffChain struct {
-	handoffs int
-	// The number of the latest lease, of those that the claim reserved; 0 if there are none.
-	fence      int64
-	wantsFence bool // the latest lease was acquired with fencing; its receiver sets it
-}
-
 // Handoff is a lease on its way from one holder to the next.
 type Handoff struct {
 	claim     *parts.Claim
 	until     time.Time
 	suspended time.Duration // for how long the machine had been when until was computed
-	chain     *handoffChain
+	fence     int64         // the number of the next holder; 0: there are none
 }
 
 // timeLeft returns for how long the lease of a handoff is still valid.
@@ -56,8 +48,7 @@ func (k *Locker) timeLeft(h *Handoff) time.Duration {
 // the lease may be handed to it. Its turn has come: Begin must follow. A second call for the same
 // lease returns nil.
 func (k *Locker) successor(l *Lease) NextCall {
-	if k.Queue.Waiting() == 0 || l.chain != nil && l.chain.handoffs >= maxHandoffs ||
-		!l.claim.Certain() || k.IsClosing() {
+	if k.Queue.Waiting() == 0 || !l.claim.Certain() || k.IsClosing() {
 		return nil
 	}
 	if _, ok := l.nextFence(); !ok {
@@ -97,17 +88,9 @@ func (l *Lease) handOff(next NextCall) bool {
 	fence, _ := l.nextFence()
 	until, suspended, ok := l.term.HandOff()
 	if ok {
-		next.Begin(&Handoff{l.claim, until, suspended, l.chain.next(fence)})
+		next.Begin(&Handoff{l.claim, until, suspended, fence})
 	}
 	return ok
-}
-
-// next returns the chain after one more handoff. A nil chain has none yet.
-func (t *handoffChain) next(fence int64) *handoffChain {
-	if t == nil {
-		return &handoffChain{handoffs: 1, fence: fence}
-	}
-	return &handoffChain{handoffs: t.handoffs + 1, fence: fence}
 }
 
 // Accept makes the handed lease that of a call, which is in the queue with this turn. If too little
@@ -117,11 +100,14 @@ func (t *handoffChain) next(fence int64) *handoffChain {
 func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o *Options) (
 	held *Lease, a Attempt,
 ) {
-	if h.chain.wantsFence = o.Fencing; ctx.Err() != nil || o.Fencing && h.chain.fence == 0 {
+	if ctx.Err() != nil || o.Fencing && h.fence == 0 {
 		k.discardHandoff(h)
 		return nil, a
 	}
-	l := &Lease{locker: k, claim: h.claim, chain: h.chain, holder: turn}
+	l := &Lease{locker: k, claim: h.claim, fence: h.fence, holder: turn}
+	if !o.Fencing {
+		l.fence = -h.fence
+	}
 	grant := lease.Grant{
 		Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,
 	}
@@ -130,7 +116,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o 
 		h.claim.MarkOutlives()
 	case left < asked*minRemainingQuarters/4:
 		a.lease, a.handoff = l, h
-		a.of = h.claim.Extend(o.TTL, grant.Sent.Add(left))
+		a.of = h.claim.Extend(o.TTL, grant.Sent.Add(left), 0, h.claim.Len(), nil)
 		return nil, a
 	}
 	if !k.beginTerm(l, o, grant) {

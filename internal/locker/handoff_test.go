@@ -26,7 +26,7 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		give := func() *Handoff {
 			claim := new(parts.Claim)
 			claim.Init(k.Mux, []string{"k"}, "token", "")
-			return &Handoff{claim, until, k.Suspended(), new(handoffChain)}
+			return &Handoff{claim, until, k.Suspended(), 0}
 		}
 
 		g := give()
@@ -85,7 +85,7 @@ func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
 			claim := new(parts.Claim)
 			claim.Init(k.Mux, []string{"k"}, "token", "")
 			l, _ := k.Accept(t.Context(), &Handoff{
-				claim, time.Now().Add(lease.Validity(ttl)), 0, new(handoffChain),
+				claim, time.Now().Add(lease.Validity(ttl)), 0, 0,
 			}, new(keyqueue.Call), &Options{TTL: ttl})
 			l.holder = nil // it did not wait in the queue
 			c := &contender{queue: &k.Queue, endFirst: func() { endFirst(l) }}

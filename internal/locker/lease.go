@@ -14,8 +14,10 @@ import (
 type Lease struct {
 	locker *Locker
 	term   lease.Term
-	claim  *parts.Claim  // what the nodes have; another lease's once the term was handed off
-	chain  *handoffChain // nil unless it was handed off
+	claim  *parts.Claim // what the nodes have; another lease's once the term was handed off
+	// Its own number of those that its claim reserved; 0 if there are none. It is negative if the
+	// call did not ask for a fence, but one before it that handed the lease off.
+	fence int64
 	// Has the keys in the queue of the process; nil if the call did not wait.
 	holder *keyqueue.Call
 }
@@ -44,6 +46,7 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 		now := time.Now()
 		first, last := k.Fences.Reserve(floor, fences)
 		l.claim.Fence(now, first, last)
+		l.fence = first
 	}
 	return l
 }

@@ -31,31 +31,32 @@ func (c *Claim) Acquire(ttl time.Duration, batchKeys int) Attempt {
 	}
 	return c.start(acquiring, func(p *one) {
 		p.attempt = p.at.mux.Acquire(p.claim, ttl, batchKeys)
-	}, nil)
+	})
 }
 
 // Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
-// is won when each part is, and held when any part is.
-func (c *Claim) Extend(ttl time.Duration, sendBefore time.Time) Attempt {
-	if !c.HasSeveral() {
-		return c.at.mux.Extend(&c.first, ttl, sendBefore, 0, c.Len())
-	}
-	ask := func(p *one) { p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, 0, c.Len()) }
-	return c.start(extending, ask, ask)
-}
-
-// Add adds an extension of a claim: see multiplex.Extensions.Add.
-func (e *Extensions) Add(c *Claim, ttl time.Duration, sendBefore time.Time,
-	minTimeout time.Duration,
+// is won when each part is, and held when any part is. If together is not nil, it waits for Send.
+func (c *Claim) Extend(ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
+	batchKeys int, together *multiplex.Extensions,
 ) Attempt {
-	if !c.HasSeveral() {
-		return e.in(c.at.group).Add(&c.first, ttl, sendBefore, minTimeout)
+	switch {
+	case together != nil:
+		return together.Add(&c.first, ttl, sendBefore, minTimeout)
+	case !c.HasSeveral():
+		return c.at.mux.Extend(&c.first, ttl, sendBefore, minTimeout, batchKeys)
 	}
 	return c.start(extending, func(p *one) {
-		p.attempt = e.in(p.at.group).Add(p.claim, ttl, sendBefore, minTimeout)
-	}, func(p *one) {
-		p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, minTimeout, e.keys)
+		p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, minTimeout, batchKeys)
 	})
+}
+
+// Extensions returns extensions that leave together, for claims of the same only group, with so
+// many keys. It returns nil for claims of several parts: their extensions are sent one by one.
+func (c *Claim) Extensions(keys int) *multiplex.Extensions {
+	if c.HasSeveral() {
+		return nil
+	}
+	return c.at.mux.Extensions(keys)
 }
 
 // Release starts to delete the keys of a claim: see multiplex.Mux.Release. It is won when each part
@@ -66,12 +67,12 @@ func (c *Claim) Release(batchKeys int) Attempt {
 	}
 	return c.start(releasing, func(p *one) {
 		p.attempt = p.at.mux.Release(p.claim, batchKeys)
-	}, nil)
+	})
 }
 
 // Keep starts to keep the keys of a claim: see multiplex.Mux.Keep. It is won when each part is.
 func (c *Claim) Keep(ttl time.Duration) Attempt {
-	return c.start(releasing, func(p *one) { p.attempt = p.at.mux.Keep(p.claim, ttl) }, nil)
+	return c.start(releasing, func(p *one) { p.attempt = p.at.mux.Keep(p.claim, ttl) })
 }
 
 // kind is what an attempt does.
@@ -89,8 +90,7 @@ type several struct {
 	claim *Claim
 	kind  kind
 	parts []one // the one that was started first is the first
-	// startLater starts a part when those before it are won. nil: all were started at once.
-	startLater func(p *one)
+	start func(p *one)
 
 	next   int               // the part whose outcome is taken next
 	failed multiplex.Outcome // the one that counts; the zero value while none has failed
@@ -100,15 +100,15 @@ type several struct {
 type one struct {
 	at      *place
 	claim   *multiplex.Claim
-	attempt *multiplex.Attempt // nil before it is started
+	attempt *multiplex.Attempt // nil: it starts when those before it are won
 	won     bool
 }
 
 // start starts all parts of an attempt at once. If a group can't reach a quorum for its part of an
 // extension, that is started alone: it fails at once, and the other groups are spared what is of no
-// use. later starts the others if it does not fail.
-func (c *Claim) start(k kind, start, later func(p *one)) *several {
-	s := &several{claim: c, kind: k}
+// use. They are started if it does not fail.
+func (c *Claim) start(k kind, start func(p *one)) *several {
+	s := &several{claim: c, kind: k, start: start}
 	for at, claim := range c.parts {
 		s.parts = append(s.parts, one{at: at, claim: claim})
 	}
@@ -117,7 +117,6 @@ func (c *Claim) start(k kind, start, later func(p *one)) *several {
 		if lacking := slices.IndexFunc(s.parts, lacks); lacking >= 0 {
 			s.parts[0], s.parts[lacking] = s.parts[lacking], s.parts[0]
 			start(&s.parts[0])
-			s.startLater = later
 			return s
 		}
 	}
@@ -139,7 +138,7 @@ func (s *several) Wait(ctx context.Context, began time.Time) multiplex.Outcome {
 	for ; s.next < len(s.parts) && !s.over(); s.next++ {
 		p := &s.parts[s.next]
 		if p.attempt == nil {
-			s.startLater(p)
+			s.start(p)
 		}
 		s.note(p, p.attempt.Wait(ctx, from))
 		from = began

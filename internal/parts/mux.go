@@ -60,35 +60,6 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 	return m, nil
 }
 
-// Extensions are extensions that leave together: see multiplex.Extensions.
-type Extensions struct {
-	mux  *Mux
-	keys int
-	of   []*multiplex.Extensions // of each Mux; nil before the first
-}
-
-// Extensions returns none yet. keys is the number of keys of all that will be added.
-func (m *Mux) Extensions(keys int) *Extensions {
-	return &Extensions{m, keys, make([]*multiplex.Extensions, len(m.Muxes))}
-}
-
-// in returns the extensions of one Mux.
-func (e *Extensions) in(group int) *multiplex.Extensions {
-	if e.of[group] == nil {
-		e.of[group] = e.mux.Muxes[group].Extensions(e.keys)
-	}
-	return e.of[group]
-}
-
-// Send sends what was added. It must be called, because Mux.Close waits for that.
-func (e *Extensions) Send() {
-	for _, of := range e.of {
-		if of != nil {
-			of.Send()
-		}
-	}
-}
-
 // Watch returns a watch of one key, given without the prefix: see multiplex.Mux.Watch. If ticket is
 // not 0, it is a watch of the turn of this ticket in the line for the key. Its nodes are those of
 // the key's first group, and behind them those of the second, if it has two.
