@@ -11,6 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/prefix"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -139,24 +140,32 @@ func (e *QuorumError) Error() string {
 // missing are the reasons for which nodes did not grant, as QuorumError counts them.
 var missing = [...]string{"refused", "quarantined", "down", "timed out", "not waited for", "failed"}
 
-// count counts a node that did what was wanted of it, or could not, for this reason.
-func (e *QuorumError) count(node string, state NodeState, why error) {
-	if why == nil {
-		e.Granted++
-		return
+// missingQuorum counts the nodes of a set: those without an error did what was wanted. It returns
+// nil if they are a quorum.
+func missingQuorum(did string, nodes []holders.Node) *QuorumError {
+	e := &QuorumError{Need: quorum.Need(len(nodes)), did: did}
+	for _, of := range nodes {
+		if of.Err == nil {
+			e.Granted++
+			continue
+		}
+		n := &NodeError{Node: of.Name, Err: of.Err}
+		var late *holders.TimeoutError
+		switch {
+		case errors.As(of.Err, &late):
+			n.reason = multiplex.TimedOut
+		case of.State == multiplex.NodeQuarantined:
+			n.reason = multiplex.Quarantined
+		case of.State == multiplex.NodeConnecting, of.State == multiplex.NodeDown:
+			n.reason = multiplex.Down
+		}
+		e.Unknown++
+		e.Nodes = append(e.Nodes, n)
 	}
-	n := &NodeError{Node: node, Err: why}
-	var late *holders.TimeoutError
-	switch {
-	case errors.As(why, &late):
-		n.reason = multiplex.TimedOut
-	case state == NodeQuarantined:
-		n.reason = multiplex.Quarantined
-	case state == NodeConnecting, state == NodeDown:
-		n.reason = multiplex.Down
+	if e.Granted >= e.Need {
+		return nil
 	}
-	e.Unknown++
-	e.Nodes = append(e.Nodes, n)
+	return e
 }
 
 // countNodes returns a number of nodes as text.
@@ -204,25 +213,18 @@ func votesError(o multiplex.Outcome) error {
 	case multiplex.Held:
 		err = &HeldError{Keys: o.Keys, Nodes: o.Nodes}
 	default:
-		err = quorumError(&o)
+		e := &QuorumError{
+			Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown, did: o.Did,
+		}
+		for _, n := range o.NoVotes {
+			e.Nodes = append(e.Nodes, &NodeError{Node: n.Node, Err: n.Err, reason: n.Reason})
+		}
+		err = e
 	}
 	if o.Ended != nil {
 		err = fmt.Errorf("%w: %w", err, o.Ended)
 	}
 	return err
-}
-
-func quorumError(o *multiplex.Outcome) *QuorumError {
-	nodes := make([]NodeError, len(o.NoVotes)) // one piece of memory
-	e := &QuorumError{
-		Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown, did: o.Did,
-		Nodes: make([]*NodeError, len(nodes)),
-	}
-	for i, n := range o.NoVotes {
-		nodes[i] = NodeError{Node: n.Node, Err: n.Err, reason: n.Reason}
-		e.Nodes[i] = &nodes[i]
-	}
-	return e
 }
 
 // failureError returns the error of a call that got no lease.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/prefix"
-	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
@@ -55,7 +53,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 		return nil, prefix.Errorf("%w", err)
 	}
 	for _, nodes := range asked.Sets() {
-		switch unheard := peekError(nodes); {
+		switch unheard := missingQuorum("answered", nodes); {
 		case unheard == nil:
 		case c.locker.IsClosing():
 			return nil, prefix.Errorf("%w: %w", ErrClosed, unheard)
@@ -74,16 +72,4 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 		}
 	}
 	return all, nil
-}
-
-// peekError names the nodes that have not answered; nil if a quorum has.
-func peekError(nodes []holders.Node) *QuorumError {
-	e := &QuorumError{Need: quorum.Need(len(nodes)), did: "answered"}
-	for _, n := range nodes {
-		e.count(n.Name, NodeState(n.State), n.Err)
-	}
-	if e.Granted >= e.Need {
-		return nil
-	}
-	return e
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/lockpipe/lockpipe/internal/prefix"
-	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -44,16 +43,12 @@ var errConnecting = errors.New("not connected yet")
 // withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each set.
 func (c *Client) withoutQuorum() *QuorumError {
 	for _, nodes := range c.mux.Sets() {
-		e := &QuorumError{Need: quorum.Need(len(nodes)), did: "can vote"}
 		for i := range nodes {
-			n := &nodes[i]
-			why := n.Err
-			if n.State != multiplex.NodeUp && why == nil {
-				why = errConnecting
+			if n := &nodes[i]; n.State != multiplex.NodeUp && n.Err == nil {
+				n.Err = errConnecting
 			}
-			e.count(n.Addr, NodeState(n.State), why)
 		}
-		if e.Granted < e.Need {
+		if e := missingQuorum("can vote", nodes); e != nil {
 			return e
 		}
 	}

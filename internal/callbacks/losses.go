@@ -35,11 +35,8 @@ func (l *Losses) Record(key string, err error) {
 		return
 	}
 	l.example, l.err = key, err
-	l.timer = time.AfterFunc(logDelay, l.scheduleWrite)
+	l.timer = time.AfterFunc(logDelay, func() { l.run(l.write) })
 }
-
-// scheduleWrite has the line written on a goroutine of its own.
-func (l *Losses) scheduleWrite() { l.run(l.write) }
 
 // write logs the line, if any lease was lost since the last one.
 func (l *Losses) write() {
@@ -58,6 +55,6 @@ func (l *Losses) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.timer != nil && l.timer.Stop() {
-		l.scheduleWrite()
+		l.run(l.write)
 	}
 }

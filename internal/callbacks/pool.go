@@ -14,6 +14,7 @@ package callbacks
 
 import (
 	"log/slog"
+	"math"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -38,8 +39,7 @@ type Pool struct {
 
 	mu      sync.Mutex // guards all below
 	workers *ants.PoolWithFuncGeneric[job]
-	queue   []func() // from head on
-	head    int
+	queue   []func()
 	running int // functions of TryRun and Run
 	apart   int // functions of Go
 	closed  bool
@@ -63,20 +63,12 @@ func (p *Pool) Dropped() uint64 { return p.dropped.Load() }
 
 // TryRun runs f soon, or drops it if too many functions are in the queue.
 func (p *Pool) TryRun(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.queue)-p.head >= maxQueued {
-		p.dropped.Add(1)
-		return
-	}
-	p.add(f)
+	p.run(f, maxQueued)
 }
 
 // Run runs f soon. The caller bounds how many there are.
 func (p *Pool) Run(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.add(f)
+	p.run(f, math.MaxInt)
 }
 
 // Go runs f at once, whatever the functions of users do. The caller bounds how many there are. If f
@@ -97,27 +89,32 @@ func (p *Pool) Close() {
 	p.stopIfIdle()
 }
 
-// add starts f, or puts it into the queue. mu is held.
-func (p *Pool) add(f func()) {
-	if p.running == maxRunning {
+// run starts f, puts it into the queue, or drops it if there are so many.
+func (p *Pool) run(f func(), most int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case len(p.queue) >= most:
+		p.dropped.Add(1)
+	case p.running == maxRunning:
 		p.queue = append(p.queue, f)
-		return
+	default:
+		p.running++
+		p.start(job{f, false})
 	}
-	p.running++
-	p.start(job{f, false})
 }
 
 // start runs a function on a goroutine of the workers. mu is held.
 func (p *Pool) start(j job) {
 	if p.workers == nil { // the only error is about a wrong option
-		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.run,
+		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.work,
 			ants.WithPanicHandler(func(reason any) { panic(reason) }))
 	}
 	_ = p.workers.Invoke(j) // fails only when released
 }
 
-// run runs a function. It starts the next function of the queue even if this one does not return.
-func (p *Pool) run(j job) {
+// work runs a function. It starts the next function of the queue even if this one does not return.
+func (p *Pool) work(j job) {
 	if j.apart {
 		j.run()
 		p.mu.Lock()
@@ -144,19 +141,15 @@ func (p *Pool) logPanic() {
 func (p *Pool) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.head == len(p.queue) {
-		p.queue, p.head = nil, 0
+	if len(p.queue) == 0 {
+		p.queue = nil
 		p.running--
 		p.stopIfIdle()
 		return
 	}
-	f := p.queue[p.head]
-	p.queue[p.head] = nil
-	if p.head++; p.head > len(p.queue)/2 { // so the slice is at most twice as long as the queue
-		left := copy(p.queue, p.queue[p.head:])
-		clear(p.queue[left:])
-		p.queue, p.head = p.queue[:left], 0
-	}
+	f := p.queue[0]
+	p.queue[0] = nil
+	p.queue = p.queue[1:] // append moves it into a new slice now and then
 	p.start(job{f, false})
 }
 

@@ -16,6 +16,7 @@ import (
 	"sync"
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/line"
@@ -180,18 +181,22 @@ func (m *Mux) Nodes() (nodes []multiplex.NodeStatus, groups []string) {
 	return nodes, groups
 }
 
-// Sets returns the nodes of each set in which a quorum is needed, of all groups.
-func (m *Mux) Sets() (all [][]multiplex.NodeStatus) {
+// Sets returns the states of the nodes of each set in which a quorum is needed, of all groups.
+func (m *Mux) Sets() (all [][]holders.Node) {
 	for group, mux := range m.Muxes {
+		var nodes []holders.Node
+		for _, n := range mux.Nodes() {
+			nodes = append(nodes, holders.Node{Name: n.Addr, State: n.State, Err: n.Err})
+		}
 		sets := quorum.Distinct(m.Layout.Muxes[group].Systems...)
-		all = append(all, subsets(sets, mux.Nodes())...)
+		all = append(all, subsets(sets, nodes)...)
 	}
 	return all
 }
 
-// subsets returns the elements of all that each of the sets has.
-func subsets[T any](sets []quorum.Nodes, all []T) [][]T {
-	some := make([][]T, len(sets))
+// subsets returns the nodes that each of the sets has.
+func subsets(sets []quorum.Nodes, all []holders.Node) [][]holders.Node {
+	some := make([][]holders.Node, len(sets))
 	for i, set := range sets {
 		for ; set != 0; set &= set - 1 {
 			some[i] = append(some[i], all[set.Lowest()])
