@@ -5,7 +5,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -134,34 +133,6 @@ func (f NodeFailures) All() iter.Seq2[string, uint64] {
 			yield("flushed", f.DataLoss) && yield("stale", f.QueuedTooLong) &&
 			yield("overloaded", f.Overloaded)
 	}
-}
-
-// LatencyHistogram counts durations in classes. The zero value has counted nothing.
-type LatencyHistogram struct{ snapshot stats.Snapshot }
-
-// Classes yields the upper end of each class and the number of durations in it. The upper end
-// belongs to the class. The upper end of the last class is the longest Duration.
-func (h LatencyHistogram) Classes() iter.Seq2[time.Duration, uint64] { return h.snapshot.Buckets() }
-
-// Total returns the number of durations that were counted.
-func (h LatencyHistogram) Total() uint64 { return h.snapshot.Total() }
-
-// Sum returns the sum of all durations.
-func (h LatencyHistogram) Sum() time.Duration { return h.snapshot.Sum() }
-
-// Quantile returns the duration that the fraction q of all, from 0 to 1, did not exceed. It assumes
-// that durations are spread evenly within a class. It returns the last bound, 10 s, if the quantile
-// is beyond that, and 0 if nothing was counted.
-func (h LatencyHistogram) Quantile(q float64) time.Duration { return h.snapshot.Quantile(q) }
-
-// Minus returns what was counted since an earlier look at the same node.
-func (h LatencyHistogram) Minus(earlier LatencyHistogram) LatencyHistogram {
-	return LatencyHistogram{h.snapshot.Sub(earlier.snapshot)}
-}
-
-// Plus returns what both have counted together.
-func (h LatencyHistogram) Plus(other LatencyHistogram) LatencyHistogram {
-	return LatencyHistogram{h.snapshot.Add(other.snapshot)}
 }
 
 // GuardMode is what the restart guard does: see Config.RestartGuard.

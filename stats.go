@@ -1,6 +1,10 @@
 package lockpipe
 
-import "math"
+import (
+	"math"
+
+	"github.com/lockpipe/lockpipe/internal/stats"
+)
 
 // Stats are counts since New. Held, SpareNodes, Waiters, ForeignLayouts and the fields that begin
 // with Pending are of now.
@@ -100,13 +104,11 @@ type OutcomeCount struct {
 // Outcomes returns how often each outcome occurred, also those that have not occurred. It may be
 // called at any time, as Stats.
 func (c *Client) Outcomes() []OutcomeCount {
-	rows := c.locker.Outcomes.Rows()
-	all := make([]OutcomeCount, len(rows))
-	for i, r := range rows {
-		all[i] = OutcomeCount{
-			What: r.What, Kind: r.Kind, Outcome: r.Outcome.String(), Count: r.Count,
-			Durations: LatencyHistogram{r.Durations},
-		}
-	}
+	var all []OutcomeCount
+	c.locker.Outcomes.Rows(func(what, kind string, o stats.Outcome, count uint64,
+		took stats.Snapshot,
+	) {
+		all = append(all, OutcomeCount{what, kind, o.String(), count, LatencyHistogram{took}})
+	})
 	return all
 }

@@ -130,7 +130,7 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		require.Equal(t, uint64(10), s.Flushes)
 		require.Equal(t, uint64(10), s.Operations)
 		require.Equal(t, uint64(10), s.Latency.Total())
-		require.Equal(t, 30*time.Millisecond, s.Latency.Sum())
+		require.Equal(t, 30*time.Millisecond, s.Latency.Sum)
 		n.Link.SetState(NodeConnecting, errBroken)
 		n.Link.SetState(NodeDown, errBroken)
 		n.Link.SetState(NodeUp, nil)

@@ -49,14 +49,11 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// The outcomes that there are of each, in the order of the rows.
+// The outcomes that there are of each, in the order of the rows. Those of calls and attempts are
+// behind Granted.
 var (
-	callOutcomes = [...]Outcome{
-		Granted, Held, NoQuorum, Canceled, Overloaded, Closed, Invalid,
-	}
-	attemptOutcomes = [...]Outcome{
-		Granted, Held, NoQuorum, Late, Canceled, Overloaded, Closed,
-	}
+	callFailures      = [...]Outcome{Held, NoQuorum, Canceled, Overloaded, Closed, Invalid}
+	attemptFailures   = [...]Outcome{Held, NoQuorum, Late, Canceled, Overloaded, Closed}
 	extensionOutcomes = [...]Outcome{Confirmed, NoQuorum, Canceled, Lost, AlreadyEnded}
 	endOutcomes       = [...]Outcome{Released, Kept, Expired, Lost, Closed}
 	releaseOutcomes   = [...]Outcome{Confirmed, HandedOver, NoQuorum, Canceled, Lost, AlreadyEnded}

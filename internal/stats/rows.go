@@ -1,61 +1,45 @@
 package stats
 
-// Row is how often one thing had one outcome.
-type Row struct {
-	What    string // call, attempt, lease, extension or release
-	Kind    string // of a call
-	Outcome Outcome
-	Count   uint64
-	// Of a call its time until the grant, of an attempt the time that it took, of a lease the time
-	// for which it was held. Calls that failed, extensions and releases have none.
-	Durations Snapshot
-}
+// Row takes how often one thing had one outcome: a call of a kind, an attempt, a lease, an
+// extension or a release. took is the time of a call until its grant, that of an attempt, or that
+// for which a lease was held. Calls that failed, extensions and releases have none.
+type Row func(what, kind string, o Outcome, count uint64, took Snapshot)
 
-// Rows returns what was counted, also each outcome that has not occurred.
-func (c *Counters) Rows() []Row {
-	var rows []Row
+// Rows calls row for all that was counted, also for each outcome that has not occurred.
+func (c *Counters) Rows(row Row) {
+	timed := func(what, kind string, o Outcome, took Snapshot) {
+		row(what, kind, o, took.Total(), took)
+	}
+	granted := c.attempts[Granted].Snapshot()
 	for k, kind := range kinds {
-		for _, o := range callOutcomes {
-			r := Row{What: "call", Kind: kind, Outcome: o, Count: c.failures[k][o].Load()}
-			if o == Granted {
-				r.Durations = c.grants[k].Snapshot()
-				r.Count = r.Durations.Total()
-			}
-			rows = append(rows, r)
+		took := c.grants[k].Snapshot()
+		timed("call", kind, Granted, took)
+		for _, o := range callFailures {
+			row("call", kind, o, c.failures[k][o].Load(), Snapshot{})
+		}
+		// A Try or an Each call makes one attempt, which is not counted twice, to spare the usual
+		// call a part of its cost.
+		if Call(k) == Try || Call(k) == Each {
+			granted = granted.Add(took)
 		}
 	}
-	for _, o := range attemptOutcomes {
-		rows = append(rows, timed("attempt", o, c.attemptsOf(o)))
+	timed("attempt", "", Granted, granted)
+	for _, o := range attemptFailures {
+		timed("attempt", "", o, c.attempts[o].Snapshot())
 	}
 	for _, o := range endOutcomes {
-		rows = append(rows, timed("lease", o, c.holds[o].Snapshot()))
+		timed("lease", "", o, c.holds[o].Snapshot())
 	}
 	for _, o := range extensionOutcomes {
-		rows = append(rows, Row{What: "extension", Outcome: o, Count: c.extensions[o].Load()})
+		row("extension", "", o, c.extensions[o].Load(), Snapshot{})
 	}
 	for _, o := range releaseOutcomes {
-		rows = append(rows, Row{What: "release", Outcome: o, Count: c.releases[o].Load()})
+		row("release", "", o, c.releases[o].Load(), Snapshot{})
 	}
-	return rows
 }
 
 // Leases returns how many extensions were confirmed, and how many leases have expired or were lost.
 func (c *Counters) Leases() (extended, expired, lost uint64) {
 	return c.extensions[Confirmed].Load(), c.holds[Expired].Snapshot().Total(),
 		c.holds[Lost].Snapshot().Total()
-}
-
-// timed returns a row of which each count has a duration.
-func timed(what string, o Outcome, took Snapshot) Row {
-	return Row{What: what, Outcome: o, Count: took.Total(), Durations: took}
-}
-
-// attemptsOf returns the attempts with an outcome. A Try or an Each call makes one attempt, which
-// is not counted twice, to spare the usual call a part of its cost.
-func (c *Counters) attemptsOf(o Outcome) Snapshot {
-	s := c.attempts[o].Snapshot()
-	if o == Granted {
-		s = s.Add(c.grants[Try].Snapshot()).Add(c.grants[Each].Snapshot())
-	}
-	return s
 }

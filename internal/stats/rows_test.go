@@ -14,15 +14,15 @@ func TestRows_HaveEachOutcomeOnce(t *testing.T) {
 		outcome    Outcome
 	}
 	seen := make(map[name]bool)
-	for _, r := range new(Counters).Rows() {
-		n := name{r.What, r.Kind, r.Outcome}
+	new(Counters).Rows(func(what, kind string, o Outcome, count uint64, took Snapshot) {
+		n := name{what, kind, o}
 		require.False(t, seen[n], "%v is there twice", n)
 		seen[n] = true
-		require.Zero(t, r.Count)
-		require.Zero(t, r.Durations.Total())
-	}
-	require.Len(t, seen, len(kinds)*len(callOutcomes)+len(attemptOutcomes)+len(endOutcomes)+
-		len(extensionOutcomes)+len(releaseOutcomes))
+		require.Zero(t, count)
+		require.Zero(t, took.Total())
+	})
+	require.Len(t, seen, len(kinds)*(1+len(callFailures))+1+len(attemptFailures)+
+		len(endOutcomes)+len(extensionOutcomes)+len(releaseOutcomes))
 }
 
 // The goal: what is counted once is in each row that it belongs to, and in no other.
@@ -32,12 +32,12 @@ func TestRows_HaveWhatWasCounted(t *testing.T) {
 	c.CallFailed(Each, Held, 3)
 	c.Extended(Lost)
 	counts, durations := make(map[string]uint64), make(map[string]time.Duration)
-	for _, r := range c.Rows() {
-		if r.Count > 0 {
-			row := r.What + " " + r.Kind + " " + r.Outcome.String()
-			counts[row], durations[row] = r.Count, r.Durations.Sum()
+	c.Rows(func(what, kind string, o Outcome, count uint64, took Snapshot) {
+		if count > 0 {
+			row := what + " " + kind + " " + o.String()
+			counts[row], durations[row] = count, took.Sum
 		}
-	}
+	})
 	require.Equal(t, map[string]uint64{
 		"call try granted": 1, "call each held": 3, "attempt  granted": 1, "lease  released": 1,
 		"extension  lost": 1, "release  confirmed": 1,
