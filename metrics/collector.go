@@ -116,11 +116,7 @@ func (w writer) putNode(n *lockpipe.NodeStatus) {
 
 // put writes a counter or a gauge.
 func (w writer) put(m metric, value float64, labels ...string) {
-	t := prometheus.GaugeValue
-	if table[m].kind == counter {
-		t = prometheus.CounterValue
-	}
-	w <- prometheus.MustNewConstMetric(descriptions[m], t, value, labels...)
+	w <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
 }
 
 // putDurations writes a histogram of durations.
@@ -131,6 +127,5 @@ func (w writer) putDurations(m metric, h lockpipe.LatencyHistogram, labels ...st
 			buckets[upper.Seconds()] = total
 		}
 	}
-	w <- prometheus.MustNewConstHistogram(descriptions[m], total, h.Sum().Seconds(), buckets,
-		labels...)
+	w <- prometheus.MustNewConstHistogram(m.desc, total, h.Sum().Seconds(), buckets, labels...)
 }

@@ -2,183 +2,81 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
+const (
+	counter  = prometheus.CounterValue
+	gauge    = prometheus.GaugeValue
+	duration = prometheus.UntypedValue // a histogram of seconds
+)
+
 // metric is a row of the table.
-type metric int
-
-// The metrics. Those that begin with node have the address of the node as their first label.
-const (
-	calls metric = iota
-	acquireDuration
-	attempts
-	attemptDuration
-	splitVotes
-	leasesHeld
-	leasesEnded
-	holdDuration
-	extensions
-	releases
-	handovers
-	callsPending
-	waiters
-	asyncPending
-	callbackPanics
-	droppedCallbacks
-	spareNodes
-	foreignLayouts
-	nodeState // and the state
-	nodeFlushes
-	nodeOperations
-	nodeFlushDuration
-	nodeFailures // and the reason
-	nodePendingOperations
-	nodePendingReleases
-	nodeDroppedReleases
-	nodeConnects
-	nodeDisconnects
-)
-
-// kind is the type of a metric.
-type kind int
-
-const (
-	counter kind = iota
-	gauge
-	duration // a histogram of seconds
-)
-
-// table has all metrics.
-var table = [...]struct {
-	name   string // behind lockpipe_
-	kind   kind
-	help   string
-	labels []string
-}{
-	calls: {
-		"calls_total", counter,
-		"Acquiring calls that have returned, by kind and outcome.",
-		[]string{"kind", "outcome"},
-	},
-	acquireDuration: {
-		"acquire_duration_seconds", duration,
-		"Time from an acquiring call to its lease.",
-		[]string{"kind"},
-	},
-	attempts: {
-		"attempts_total", counter,
-		"Attempts to acquire over all nodes, by outcome.",
-		[]string{"outcome"},
-	},
-	attemptDuration: {
-		"attempt_duration_seconds", duration,
-		"Time from an attempt to acquire to its outcome.", nil,
-	},
-	splitVotes: {
-		"split_votes_total", counter,
-		"Attempts without a quorum whose votes were divided among contenders.", nil,
-	},
-	leasesHeld: {"leases_held", gauge, "Leases that are held.", nil},
-	leasesEnded: {
-		"leases_ended_total", counter,
-		"Leases that are over, by how they ended.",
-		[]string{"outcome"},
-	},
-	holdDuration: {
-		"hold_duration_seconds", duration,
-		"Time for which ended leases were held.", nil,
-	},
-	extensions: {
-		"extensions_total", counter,
-		"Extensions of leases, by outcome.",
-		[]string{"outcome"},
-	},
-	releases: {
-		"releases_total", counter,
-		"Calls to release a lease, by outcome.",
-		[]string{"outcome"},
-	},
-	handovers: {
-		"handovers_total", counter,
-		"Leases that went from one caller of the process to the next without a release.", nil,
-	},
-	callsPending: {"calls_pending", gauge, "Calls that are under way.", nil},
-	waiters: {
-		"waiters", gauge,
-		"Waiting calls that queue in the process for their keys.", nil,
-	},
-	asyncPending: {
-		"async_pending", gauge,
-		"Calls of AcquireAsync that are pending or wait for their function.", nil,
-	},
-	callbackPanics: {
-		"callback_panics_total", counter,
-		"Panics in functions given to OnLost and AcquireAsync.", nil,
-	},
-	droppedCallbacks: {
-		"onlost_dropped_total", counter,
-		"Calls of OnLost that were dropped, because too many were waiting.", nil,
-	},
-	foreignLayouts: {
-		"foreign_layouts", gauge,
-		"Layouts of other clients that share no quorum with this one's: they do not exclude it.",
-		nil,
-	},
-	spareNodes: {
-		"spare_nodes", gauge,
-		"How many more nodes may fail while a quorum remains; negative if there is no quorum.",
-		nil,
-	},
-	nodeState: {
-		"node_state", gauge,
-		"1 for the state of the node, else 0.",
-		[]string{"node", "state"},
-	},
-	nodeFlushes: {"node_flushes_total", counter, "Flushes to the node.", []string{"node"}},
-	nodeOperations: {
-		"node_operations_total", counter,
-		"Operations that flushes to the node carried.",
-		[]string{"node"},
-	},
-	nodeFlushDuration: {
-		"node_flush_duration_seconds", duration,
-		"Time from sending a flush to the node's answer.",
-		[]string{"node"},
-	},
-	nodeFailures: {
-		"node_failures_total", counter,
-		"Operations for which the node has not voted, by reason.",
-		[]string{"node", "kind"},
-	},
-	nodePendingOperations: {
-		"node_pending_operations", gauge,
-		"Operations that wait to be sent to the node.",
-		[]string{"node"},
-	},
-	nodePendingReleases: {
-		"node_pending_releases", gauge,
-		"Releases that wait until the node can answer them.",
-		[]string{"node"},
-	},
-	nodeDroppedReleases: {
-		"node_dropped_releases_total", counter,
-		"Kept releases that were dropped, because their keys had expired or too many were kept.",
-		[]string{"node"},
-	},
-	nodeConnects: {
-		"node_connects_total", counter,
-		"How often the node came up.",
-		[]string{"node"},
-	},
-	nodeDisconnects: {
-		"node_disconnects_total", counter,
-		"How often the node was up and was lost.",
-		[]string{"node"},
-	},
+type metric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
 }
 
-// descriptions has the rows of the table as Prometheus has them.
-var descriptions = func() (all [len(table)]*prometheus.Desc) {
-	for i, m := range table {
-		all[i] = prometheus.NewDesc("lockpipe_"+m.name, m.help, m.labels, nil)
-	}
-	return all
-}()
+// descriptions has all rows of the table.
+var descriptions []*prometheus.Desc
+
+// row adds a row to the table. name is what is behind lockpipe_.
+func row(kind prometheus.ValueType, name, help string, labels ...string) metric {
+	d := prometheus.NewDesc("lockpipe_"+name, help, labels, nil)
+	descriptions = append(descriptions, d)
+	return metric{d, kind}
+}
+
+// The table of all metrics of a Client.
+var (
+	calls = row(counter, "calls_total",
+		"Acquiring calls that have returned, by kind and outcome.", "kind", "outcome")
+	acquireDuration = row(duration, "acquire_duration_seconds",
+		"Time from an acquiring call to its lease.", "kind")
+	attempts = row(counter, "attempts_total",
+		"Attempts to acquire over all nodes, by outcome.", "outcome")
+	attemptDuration = row(duration, "attempt_duration_seconds",
+		"Time from an attempt to acquire to its outcome.")
+	splitVotes = row(counter, "split_votes_total",
+		"Attempts without a quorum whose votes were divided among contenders.")
+	leasesHeld  = row(gauge, "leases_held", "Leases that are held.")
+	leasesEnded = row(counter, "leases_ended_total",
+		"Leases that are over, by how they ended.", "outcome")
+	holdDuration = row(duration, "hold_duration_seconds",
+		"Time for which ended leases were held.")
+	extensions = row(counter, "extensions_total", "Extensions of leases, by outcome.", "outcome")
+	releases   = row(counter, "releases_total", "Calls to release a lease, by outcome.", "outcome")
+	handovers  = row(counter, "handovers_total",
+		"Leases that went from one caller of the process to the next without a release.")
+	callsPending = row(gauge, "calls_pending", "Calls that are under way.")
+	waiters      = row(gauge, "waiters", "Waiting calls that queue in the process for their keys.")
+	asyncPending = row(gauge, "async_pending",
+		"Calls of AcquireAsync that are pending or wait for their function.")
+	callbackPanics = row(counter, "callback_panics_total",
+		"Panics in functions given to OnLost and AcquireAsync.")
+	droppedCallbacks = row(counter, "onlost_dropped_total",
+		"Calls of OnLost that were dropped, because too many were waiting.")
+	foreignLayouts = row(gauge, "foreign_layouts",
+		"Layouts of other clients that share no quorum with this one's: they do not exclude it.")
+	spareNodes = row(gauge, "spare_nodes",
+		"How many more nodes may fail while a quorum remains; negative if there is no quorum.")
+)
+
+// The table of all metrics of a node, whose address is their first label.
+var (
+	nodeState      = row(gauge, "node_state", "1 for the state of the node, else 0.", "node", "state")
+	nodeFlushes    = row(counter, "node_flushes_total", "Flushes to the node.", "node")
+	nodeOperations = row(counter, "node_operations_total",
+		"Operations that flushes to the node carried.", "node")
+	nodeFlushDuration = row(duration, "node_flush_duration_seconds",
+		"Time from sending a flush to the node's answer.", "node")
+	nodeFailures = row(counter, "node_failures_total",
+		"Operations for which the node has not voted, by reason.", "node", "kind")
+	nodePendingOperations = row(gauge, "node_pending_operations",
+		"Operations that wait to be sent to the node.", "node")
+	nodePendingReleases = row(gauge, "node_pending_releases",
+		"Releases that wait until the node can answer them.", "node")
+	nodeDroppedReleases = row(counter, "node_dropped_releases_total",
+		"Kept releases that were dropped, because their keys had expired or too many were kept.",
+		"node")
+	nodeConnects    = row(counter, "node_connects_total", "How often the node came up.", "node")
+	nodeDisconnects = row(counter, "node_disconnects_total",
+		"How often the node was up and was lost.", "node")
+)
