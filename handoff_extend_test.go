@@ -32,9 +32,9 @@ func TestHandoff_TheLeaseEndsWhenItWasConfirmedToEnd(t *testing.T) {
 	})
 }
 
-// The goal: who asked for a longer time than what is left has it extended before it holds the
-// lease, with all that belongs to it.
-func TestHandoff_TheLeaseIsExtendedFirstIfMoreWasAskedFor(t *testing.T) {
+// The goal: who asked for a longer time than what is left holds nothing before the nodes have
+// confirmed that time.
+func TestHandoff_MoreTimeIsConfirmedByTheNodesFirst(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -59,9 +59,9 @@ func TestHandoff_TheLeaseIsExtendedFirstIfMoreWasAskedFor(t *testing.T) {
 	})
 }
 
-// The goal: an extension that comes too late for what was left gives nobody a lease; the next
-// attempt does.
-func TestHandoff_ALeaseThatCannotBeExtendedIsReleased(t *testing.T) {
+// The goal: if the nodes do not answer until the time that was left is over, the call that wanted
+// more is granted a lease later.
+func TestHandoff_MoreTimeIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(time.Second))
@@ -185,8 +185,8 @@ func TestHandoff_AFailedOneWakesTheNext(t *testing.T) {
 	})
 }
 
-// The goal: Close takes back what is on its way to a caller whose extension hangs.
-func TestHandoff_CloseWhileTheLeaseIsBeingExtended(t *testing.T) {
+// The goal: Close takes back what is on its way to a caller who wanted more time, while nodes hang.
+func TestHandoff_CloseWhileTheNextCallAsksForMoreTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		l := v.hold(t, c, "k", lockpipe.WithTTL(5*time.Second))

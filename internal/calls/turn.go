@@ -93,11 +93,10 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 	s.released.Store(false)
 	s.beginPolicy()
 	if h != nil {
-		s.granted, s.pending = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
+		s.granted = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
 	}
 	// If the last attempt found no quorum, the call's own goroutine sees to the outage first.
-	if s.granted == nil && !s.pending.IsPending() &&
-		s.calls.locker.EndReason(s.ctx) == nil && !s.reason.IsNoQuorum() {
+	if s.granted == nil && s.calls.locker.EndReason(s.ctx) == nil && !s.reason.IsNoQuorum() {
 		if todo := s.decide(); todo.Kind != wait.Wait {
 			s.startAttempt()
 		}

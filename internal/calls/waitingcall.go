@@ -311,9 +311,6 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *locker.Attempt,
 	votes multiplex.Outcome,
 ) (*locker.Lease, *locker.Failure) {
 	k := s.calls.locker
-	if a.IsHandoff() {
-		return k.FinishHandoff(ctx, a, &s.opts, votes), nil
-	}
 	l, f := k.Finish(ctx, a, &s.opts, votes)
 	if f == nil {
 		k.Queue.Hold(s.turn, l.Until())

@@ -11,13 +11,11 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Attempt is a try to acquire that is under way, or to extend a lease that was handed off. The zero
-// value is none.
+// Attempt is a try to acquire that is under way. The zero value is none.
 type Attempt struct {
 	lease     *Lease
 	of        parts.Attempt
 	suspended time.Duration // for how long the machine had been before it was sent
-	handoff   *Handoff      // which it extends; nil for an acquire
 }
 
 // Suspended returns for how long the machine was suspended until now: see lease.Grant.

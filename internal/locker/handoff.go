@@ -7,15 +7,14 @@ import (
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 const (
 	// maxFencedHandoffs is how often a lease with fences is handed from holder to holder at most:
 	// for so many more its claim reserves numbers.
 	maxFencedHandoffs = 1000
-	// A waiter accepts a lease without an extension if this many quarters of the validity that it
-	// asked for are left.
+	// A waiter accepts a lease if this many quarters of the validity that it asked for are left. A
+	// new one costs as much as an extension: one trip.
 	minRemainingQuarters = 3
 	// passTime is for how long keys go from call to call of this process: see MustYield.
 	passTime = 50 * time.Millisecond
@@ -37,11 +36,6 @@ type Handoff struct {
 	until     time.Time
 	suspended time.Duration // for how long the machine had been when until was computed
 	fence     int64         // the number of the next holder; 0: there are none
-}
-
-// timeLeft returns for how long the lease of a handoff is still valid.
-func (k *Locker) timeLeft(h *Handoff) time.Duration {
-	return k.several[0].Left(h.until, h.suspended)
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and
@@ -93,71 +87,31 @@ func (l *Lease) handOff(next NextCall) bool {
 	return ok
 }
 
-// Accept makes the handed lease that of a call, which is in the queue with this turn. If too little
-// of its time is left, it starts an extension instead, for FinishHandoff, which must succeed before
-// lease may be used. If the call can't keep the lease, it gets neither, and the lease is
-// released: its ctx has ended, or it wants a fence and the nodes know of none.
-func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o *Options) (
-	held *Lease, a Attempt,
-) {
-	if ctx.Err() != nil || o.Fencing && h.fence == 0 {
-		k.discardHandoff(h)
-		return nil, a
-	}
+// Accept makes the handed lease that of a call, which is in the queue with this turn. It returns
+// nil, and the lease is released, if the call can't keep it: its ctx has ended, too little of its
+// time is left, or it wants a fence and the nodes know of none.
+func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o *Options) *Lease {
 	l := &Lease{locker: k, claim: h.claim, fence: h.fence, holder: turn}
 	if !o.Fencing {
 		l.fence = -h.fence
 	}
-	grant := lease.Grant{
-		Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,
-	}
-	switch left, asked := k.timeLeft(h), lease.Validity(o.TTL); {
-	case left > asked:
+	left, asked := k.several[0].Left(h.until, h.suspended), lease.Validity(o.TTL)
+	if left > asked {
 		h.claim.MarkOutlives()
-	case left < asked*minRemainingQuarters/4:
-		a.lease, a.handoff = l, h
-		a.of = h.claim.Extend(o.TTL, grant.Sent.Add(left), 0, h.claim.Len(), nil)
-		return nil, a
 	}
-	if !k.beginTerm(l, o, grant) {
-		k.discardHandoff(h)
-		return nil, a
-	}
-	return l, a
-}
-
-// IsHandoff reports whether the attempt extends a lease that was handed off.
-func (a *Attempt) IsHandoff() bool { return a.handoff != nil }
-
-// FinishHandoff takes the votes on the extension of a handed lease. It returns the lease, or nil if
-// the call can't keep it.
-func (k *Locker) FinishHandoff(ctx context.Context, a *Attempt, o *Options,
-	votes multiplex.Outcome,
-) *Lease {
-	grant := lease.Grant{
-		Sent: a.of.Sent(), Suspended: a.handoff.suspended, TTL: o.TTL, MaxHold: o.MaxHold,
-	}
-	if votes.Result == multiplex.Won && ctx.Err() == nil && k.timeLeft(a.handoff) > 0 &&
-		k.beginTerm(a.lease, o, grant) {
-		return a.lease
-	}
-	k.discardHandoff(a.handoff)
-	return nil
-}
-
-// beginTerm begins the term of a lease that was handed off, and reports whether it could.
-func (k *Locker) beginTerm(l *Lease, o *Options, grant lease.Grant) bool {
-	if k.hold(l, o, grant) != nil {
-		return false
+	if ctx.Err() != nil || o.Fencing && h.fence == 0 || left < asked*minRemainingQuarters/4 ||
+		k.hold(l, o, lease.Grant{
+			Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until,
+			MaxHold: o.MaxHold,
+		}) != nil {
+		h.claim.Release(h.claim.Len())
+		return nil
 	}
 	k.handovers.Add(1)
 	k.Outcomes.CallGranted(o.Kind, l.term.Began().Sub(o.Start))
-	k.Queue.Hold(l.holder, l.Until())
-	return true
+	k.Queue.Hold(turn, l.Until())
+	return l
 }
-
-// discardHandoff releases a lease that was handed off and can't be kept.
-func (k *Locker) discardHandoff(h *Handoff) { h.claim.Release(h.claim.Len()) }
 
 // passOn lets the calls of this process have the keys of a lease that is over. next is its
 // successor, whose turn has come; nil if there is none.
