@@ -27,7 +27,6 @@ type Client struct {
 	inspector *preflight.Inspector
 
 	callbacks *callbacks.Pool
-	losses    *callbacks.Losses
 	closed    chan struct{} // closed when Close is over
 }
 
@@ -48,7 +47,6 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	}
 	c := &Client{cfg: cfg, reserved: ids.NewReservedNames(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
-	c.losses = callbacks.NewLosses(cfg.Logger, c.callbacks.TryRun)
 	c.locker, err = locker.New(nodes, locker.Config{
 		Suspended: suspended, VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
 	})
@@ -67,7 +65,7 @@ func (c *Client) GroupOf(key string) string { return c.mux.Layout.Group(key) }
 // leaseEnded is called for each lease that was lost or expired.
 func (c *Client) leaseEnded(l *locker.Lease, end error) {
 	if errors.Is(end, ErrLost) {
-		c.losses.Record(l.Key(), end)
+		c.callbacks.LeaseLost(l.Key(), end)
 	}
 	if f := c.cfg.OnLost; f != nil {
 		c.callbacks.TryRun(func() { f((*Lease)(l), end) })
@@ -99,7 +97,6 @@ func (c *Client) Close(ctx context.Context) error {
 	defer close(c.closed)
 	failed, held, err := c.locker.Close(ctx)
 	c.inspector.Close(ctx)
-	c.losses.Close()
 	c.callbacks.Close()
 	return closeError(failed, held, err)
 }

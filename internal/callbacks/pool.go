@@ -42,6 +42,7 @@ type Pool struct {
 	queue   []func()
 	running int // functions of TryRun and Run
 	apart   int // functions of Go
+	losses  losses
 	closed  bool
 }
 
@@ -62,14 +63,10 @@ func (p *Pool) Panics() uint64 { return p.panics.Load() }
 func (p *Pool) Dropped() uint64 { return p.dropped.Load() }
 
 // TryRun runs f soon, or drops it if too many functions are in the queue.
-func (p *Pool) TryRun(f func()) {
-	p.run(f, maxQueued)
-}
+func (p *Pool) TryRun(f func()) { p.run(f, maxQueued) }
 
 // Run runs f soon. The caller bounds how many there are.
-func (p *Pool) Run(f func()) {
-	p.run(f, math.MaxInt)
-}
+func (p *Pool) Run(f func()) { p.run(f, math.MaxInt) }
 
 // Go runs f at once, whatever the functions of users do. The caller bounds how many there are. If f
 // panics, the program ends.
@@ -83,6 +80,12 @@ func (p *Pool) Go(f func()) {
 // Close lets the goroutines end as soon as no function runs or is in the queue. Functions that come
 // later still run.
 func (p *Pool) Close() {
+	p.mu.Lock()
+	unlogged := p.losses.timer != nil && p.losses.timer.Stop()
+	p.mu.Unlock()
+	if unlogged {
+		p.TryRun(p.logLosses)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true

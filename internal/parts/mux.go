@@ -145,18 +145,9 @@ func (m *Mux) Arbiter(key string, on, skip int) int {
 	return m.offset(key, s.at.Mux) + node
 }
 
-// SeveralReachable reports whether two places can reach a quorum. A claim of several parts needs
-// one at each of its places, and two of them may be in one group while the fleet moves.
-func (m *Mux) SeveralReachable() bool {
-	reachable := 0
-	for i, mux := range m.Muxes {
-		for s := range m.places[i] {
-			if mux.QuorumReachableIn(uint8(s)) {
-				reachable++
-			}
-		}
-	}
-	return reachable > 1
+// QuorumReachable reports whether some group can reach a quorum.
+func (m *Mux) QuorumReachable() bool {
+	return slices.ContainsFunc(m.Muxes, (*multiplex.Mux).QuorumReachable)
 }
 
 // Lacking returns the index of a group of these keys that has no quorum that can grant. If there is

@@ -33,11 +33,10 @@ var large = map[string]int{"multiplex": 2580, "internal/memorynode": 2490}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
-	"internal/callbacks": "that of the log of losses comes before the pool's",
-	"lease":              "a term's own guards its validity alone; the manager's is taken before it",
-	"lockpipetest":       "nodes, output and in-process nodes are independent leaves",
-	"internal/node":      "the order of flushes comes first; pending releases and refused keys are leaves",
-	"multiplex":          "a claim's comes before the log's; those of rounds and aging are leaves",
+	"lease":         "a term's own guards its validity alone; the manager's is taken before it",
+	"lockpipetest":  "nodes, output and in-process nodes are independent leaves",
+	"internal/node": "the order of flushes comes first; pending releases and refused keys are leaves",
+	"multiplex":     "a claim's comes before the log's; those of rounds and aging are leaves",
 }
 
 func TestSize_NoFunctionIsLongerThanAScreen(t *testing.T) {
