@@ -103,9 +103,12 @@ func (c *Client) Close(ctx context.Context) error {
 
 // closeError names a few of the leases that could not be released.
 func closeError(failed []error, held int, err error) error {
-	switch {
-	case len(failed) > 0:
-		return prefix.Errorf("%d of %d leases%w", len(failed), held, prefix.Few(failed))
+	switch n := len(failed); {
+	case n > 3:
+		return prefix.Errorf("%d of %d leases, such as: %w; %w; %w", n, held, failed[0], failed[1],
+			failed[2])
+	case n > 0:
+		return prefix.Errorf("%d of %d leases: %w", n, held, prefix.Join(failed))
 	case err != nil:
 		return prefix.Errorf("%w", err)
 	}

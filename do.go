@@ -44,8 +44,8 @@ func (c *Client) do(ctx context.Context, keys []string,
 		err := invalid("fn is nil: give the function that runs while the keys are held")
 		return nil, c.countInvalid(stats.Wait, err, 1)
 	}
-	if c.locker.BeginFunction() {
-		defer c.locker.EndFunction()
+	if _, open := c.locker.Functions.Enter(); open {
+		defer c.locker.Functions.Leave()
 	}
 	l, err = c.acquire(ctx, keys, opts, true) // ErrClosed, if it did not begin
 	if err != nil {

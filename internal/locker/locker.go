@@ -46,6 +46,8 @@ type Locker struct {
 	Queue    keyqueue.Queue
 	Outcomes stats.Counters
 
+	// Functions has the calls that run a function while they hold a lease: Close waits for them.
+	Functions *Gate
 	// Open is over when the close has begun.
 	Open  context.Context
 	close context.CancelFunc
@@ -60,14 +62,13 @@ type Locker struct {
 	handovers   atomic.Uint64
 	changed     atomic.Pointer[chan struct{}] // what NodesChanged returns
 
-	calls     *gate // of calls that acquire or release
-	functions *gate // of calls that run a function while they hold a lease
+	calls *Gate // of calls that acquire or release
 }
 
 // New returns a Locker of these nodes, which it begins to connect in the background. An error is
 // about the nodes, and names them.
 func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
-	k := &Locker{cfg: cfg, env: &nodes.Config, calls: newGate(), functions: newGate()}
+	k := &Locker{cfg: cfg, env: &nodes.Config, calls: newGate(), Functions: newGate()}
 	k.tokenSuffix = ids.OwnerSuffix(k.env.Owner)
 	k.Fences = ids.NewFenceClock(time.Now, k.env.MaxTTL, multiplex.MaxFence)
 	k.Open, k.close = context.WithCancel(context.Background())
@@ -82,7 +83,7 @@ func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
 
 // Begin counts an acquiring call in, or says why it may not begin.
 func (k *Locker) Begin() *Failure {
-	n, open := k.calls.enter()
+	n, open := k.calls.Enter()
 	switch {
 	case !open:
 		return &Failure{End: lease.ErrClosed}
@@ -94,17 +95,7 @@ func (k *Locker) Begin() *Failure {
 }
 
 // End counts a call out. The last one lets Close continue.
-func (k *Locker) End() { k.calls.leave() }
-
-// BeginFunction counts a call in that runs a function, unless the close has begun. Close waits for
-// EndFunction.
-func (k *Locker) BeginFunction() bool {
-	_, open := k.functions.enter()
-	return open
-}
-
-// EndFunction counts such a call out.
-func (k *Locker) EndFunction() { k.functions.leave() }
+func (k *Locker) End() { k.calls.Leave() }
 
 // PendingCalls returns how many calls are under way.
 func (k *Locker) PendingCalls() int { return int(k.calls.count.Load() &^ closedBit) }
@@ -134,7 +125,7 @@ func (k *Locker) EndReason(ctx context.Context) error {
 func (k *Locker) BeginClose() bool {
 	first := k.calls.close() // which is not empty before every term has ended
 	if first {
-		k.functions.close()
+		k.Functions.close()
 		k.close()
 	}
 	return first
@@ -153,11 +144,11 @@ func (k *Locker) Close(ctx context.Context) (failed []error, held int, err error
 	}
 	k.Lines.LeaveAll() // else others wait for this client
 	began := time.Now()
-	k.functions.leave()
+	k.Functions.Leave()
 	select {
-	case <-k.functions.empty:
+	case <-k.Functions.empty:
 	case <-ctx.Done():
-		if n := k.functions.count.Load() &^ closedBit; n > 0 {
+		if n := k.Functions.count.Load() &^ closedBit; n > 0 {
 			err = fmt.Errorf("%d functions still run, so their keys stay locked until their TTL "+
 				"ends: %w", n, ctx.Err())
 		}

@@ -38,15 +38,6 @@ func Join(errs []error) error {
 	return &joined{errs}
 }
 
-// Few returns an error whose text is ": " and all of these errors, or three of many.
-func Few(errs []error) error {
-	const shown = 3
-	if len(errs) > shown {
-		return fmt.Errorf(", such as: %w; %w; %w", inner{errs[0]}, inner{errs[1]}, inner{errs[2]})
-	}
-	return fmt.Errorf(": %w", inner{Join(errs)})
-}
-
 type joined struct{ errs []error }
 
 func (e *joined) Error() string {
