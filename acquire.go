@@ -13,13 +13,17 @@ import (
 // first, errors.Is finds its error too. After any error nothing is held.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
-	return c.tryAcquire(ctx, keys[:], opts)
+	return c.TryAcquireAll(ctx, keys[:], opts...)
 }
 
 // TryAcquireAll is TryAcquire for many keys: all of them under one lease, or none. A key given
 // twice counts once.
 func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
-	return c.tryAcquire(ctx, keys, opts)
+	keys, o, err := c.validateCall(ctx, stats.Try, keys, opts)
+	if err != nil {
+		return nil, c.countInvalid(stats.Try, err, 1)
+	}
+	return result(c.locker.TryAcquire(ctx, keys, &o))
 }
 
 // Acquire takes key. It waits while another holds the key or no quorum can be reached, until ctx
@@ -76,29 +80,16 @@ func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Opti
 		results[i].Key = once[i]
 		results[i].Lease, results[i].Err = result(all[i].Lease, all[i].Failure)
 	}
-	if len(once) < len(keys) {
-		fanOutResults(results, keys, len(once))
+	if n := len(once); n < len(keys) {
+		of := make(map[string]Result, n)
+		for _, r := range results[:n] {
+			of[r.Key] = r
+		}
+		for i, k := range keys {
+			results[i] = of[k]
+		}
 	}
 	return results
-}
-
-// fanOutResults gives all entries of keys the results of the first n, which are of different keys.
-func fanOutResults(results []Result, keys []string, n int) {
-	of := make(map[string]Result, n)
-	for _, r := range results[:n] {
-		of[r.Key] = r
-	}
-	for i, k := range keys {
-		results[i] = of[k]
-	}
-}
-
-func (c *Client) tryAcquire(ctx context.Context, keys []string, opts []Option) (*Lease, error) {
-	keys, o, err := c.validateCall(ctx, stats.Try, keys, opts)
-	if err != nil {
-		return nil, c.countInvalid(stats.Try, err, 1)
-	}
-	return result(c.locker.TryAcquire(ctx, keys, &o))
 }
 
 // acquire is AcquireAll. hasFunction: it is for Do, DoAll or Elect.
