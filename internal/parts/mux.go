@@ -196,7 +196,6 @@ func subsets(sets []quorum.Nodes, all []holders.Node) [][]holders.Node {
 	return some
 }
 
-
 // Close closes every multiplex.Mux. It may be called once.
 func (m *Mux) Close(ctx context.Context) error {
 	return m.each(func(_ int, mux *multiplex.Mux) error { return mux.Close(ctx) })
