@@ -110,12 +110,12 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 // have their chance first.
 func (s *waitingCall) beginPolicy() {
 	now, k := time.Now(), s.calls.locker
-	switch {
+	switch since, _ := k.Queue.Passing(s.turn); {
+	case since.IsZero():
+		s.policy.Begin(false)
 	case k.MustYield(s.turn, func() []string { return s.keys }, now):
 		k.Queue.Yield(s.turn, now)
 		s.policy.Begin(true)
-	case k.Queue.Passing(s.turn).Since.IsZero():
-		s.policy.Begin(false)
 	default:
 		s.policy.Continue()
 	}

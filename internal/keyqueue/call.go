@@ -26,15 +26,14 @@ type Call struct {
 	Caller Caller // set once, before Enter; read under the queue's mu from then on
 
 	// Guarded by the queue's mu:
-	arrival   uint64 // the order of Enter
-	refused   int    // how often it contended; counted up to maxOvertaken
-	entries   []entry
-	one       [1]entry // memory of entries if there is a single key
-	state     state
-	granted   bool // it runs, and has left the queues of its keys
-	parkedAt  *key // nil unless it waits
-	parkIndex int  // in the heap of parkedAt
-	until     time.Time
+	arrival  uint64 // the order of Enter
+	refused  int    // how often it contended; counted up to maxOvertaken
+	keys     []*key
+	one      [1]*key // memory of keys if there is a single one
+	state    state
+	granted  bool // it runs, and has left the queues of its keys
+	parkedAt *key // nil unless it waits
+	until    time.Time
 }
 
 // state is what a call does.
@@ -49,8 +48,8 @@ const (
 
 // blockedBy returns a key that c may not have; nil if it may have all. mu is held.
 func (c *Call) blockedBy() *key {
-	for i := range c.entries {
-		if k := c.entries[i].key; !k.availableTo(c) {
+	for _, k := range c.keys {
+		if !k.availableTo(c) {
 			return k
 		}
 	}
@@ -61,11 +60,9 @@ func (c *Call) blockedBy() *key {
 // see rules 3 to 5. mu is held.
 func (c *Call) mayReserve() (bool, string) {
 	all, overdue, below := true, c.refused >= maxOvertaken, ""
-	for i := range c.entries {
-		e := &c.entries[i]
-		k := e.key
+	for _, k := range c.keys {
 		overtaken := k.overtakenSince(c.arrival)
-		all = all && !k.foreign && (overtaken || k.firstWaiting() == e)
+		all = all && !k.foreign && (overtaken || k.firstWaiting() == c)
 		overdue = overdue || overtaken
 		if (below == "" || k.name < below) && (k.contender == c || !k.availableTo(c)) {
 			below = k.name

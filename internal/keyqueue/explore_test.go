@@ -72,7 +72,6 @@ func (w *world) clone() *world {
 	twin.q.known.Store(w.q.known.Load())
 	for _, c := range w.calls {
 		copied := *c
-		copied.entries = make([]entry, len(c.entries))
 		calls[c] = &copied
 		twin.calls = append(twin.calls, &copied)
 	}
@@ -84,38 +83,21 @@ func (w *world) clone() *world {
 		for _, c := range k.parked {
 			copied.parked = append(copied.parked, calls[c])
 		}
+		for _, c := range k.queue {
+			copied.queue = append(copied.queue, calls[c])
+		}
 		names[k], twin.q.keys[name] = copied, copied
 	}
 	for old, c := range calls {
 		if old == nil {
 			continue
 		}
-		c.parkedAt = names[old.parkedAt]
-		for i := range old.entries {
-			c.entries[i] = entry{call: c, key: names[old.entries[i].key]}
-		}
-	}
-	for old, k := range names {
-		if old == nil {
-			continue
-		}
-		for e := old.first; e != nil; e = e.next {
-			c := calls[e.call]
-			i := slices.IndexFunc(c.entries, func(e entry) bool { return e.key == k })
-			k.link(&c.entries[i])
+		c.parkedAt, c.keys = names[old.parkedAt], nil
+		for _, k := range old.keys {
+			c.keys = append(c.keys, names[k])
 		}
 	}
 	return twin
-}
-
-// link appends e.
-func (k *key) link(e *entry) {
-	if e.prev = k.last; k.last == nil {
-		k.first = e
-	} else {
-		k.last.next = e
-	}
-	k.last = e
 }
 
 // id is the same for worlds that behave in the same way.
@@ -141,8 +123,7 @@ func (w *world) id() string {
 		if c.parkedAt != nil {
 			s.WriteString(c.parkedAt.name)
 		}
-		for i := range c.entries {
-			k := c.entries[i].key
+		for _, k := range c.keys {
 			s.WriteByte(byte('0' + k.overtakenCount(c.arrival)))
 			if k.reserver == c {
 				s.WriteByte('!')
@@ -167,7 +148,7 @@ func (x *explorer) steps(w *world) (all []step) {
 		if c.state == waiting || c.state == contending {
 			does("giveup")
 		}
-		if slices.ContainsFunc(c.entries, func(e entry) bool { return e.key.reserver == c }) {
+		if slices.ContainsFunc(c.keys, func(k *key) bool { return k.reserver == c }) {
 			does("unreserve")
 		}
 		switch {
@@ -260,7 +241,7 @@ func (x *explorer) check(from, to *world, s step, direct int) string {
 		}
 		old := from.calls[i]
 		if all, _ := old.mayReserve(); s.what != "unreserve" && old.state == waiting && all &&
-			!slices.ContainsFunc(c.entries, func(e entry) bool { return e.key.foreign }) {
+			!slices.ContainsFunc(c.keys, func(k *key) bool { return k.foreign }) {
 			o := to.q.keys[old.parkedAt.name].owner
 			if slices.Contains(began, o) && o.arrival > c.arrival {
 				return fmt.Sprintf("%d may reserve, and a later call has its key", i)
@@ -275,8 +256,7 @@ func (x *explorer) check(from, to *world, s step, direct int) string {
 
 // onlyLater reports whether only later calls of began keep c from its keys.
 func (c *Call) onlyLater(began []*Call) bool {
-	for i := range c.entries {
-		k := c.entries[i].key
+	for _, k := range c.keys {
 		if o := k.owner; o != nil && o.arrival > c.arrival && slices.Contains(began, o) {
 			continue
 		}

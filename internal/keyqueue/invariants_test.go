@@ -10,13 +10,13 @@ import (
 func broken(q *Queue, calls []*Call) string {
 	entries := 0
 	for _, k := range q.keys {
-		n, why := k.brokenList()
-		entries += n
+		why := k.brokenQueue()
+		entries += len(k.queue)
 		if why == "" {
 			why = k.brokenOwners()
 		}
 		if why == "" {
-			why = k.brokenHeap()
+			why = k.brokenParked()
 		}
 		if why != "" {
 			return "key " + k.name + ": " + why
@@ -24,7 +24,7 @@ func broken(q *Queue, calls []*Call) string {
 	}
 	for _, c := range calls {
 		if !c.granted {
-			entries -= len(c.entries)
+			entries -= len(c.keys)
 		}
 		if why := c.broken(); why != "" {
 			return fmt.Sprintf("call %d: %s", c.arrival, why)
@@ -48,37 +48,31 @@ func (c *Call) broken() string {
 	case c.state == waiting && c.blockedBy() == nil:
 		return "it could run"
 	}
-	for i := range c.entries {
-		if (c.state == running) != (c.entries[i].key.owner == c) {
+	for _, k := range c.keys {
+		if (c.state == running) != (k.owner == c) {
 			return "exactly running calls own their keys"
 		}
 	}
 	return ""
 }
 
-// brokenList returns the number of entries too.
-func (k *key) brokenList() (entries int, why string) {
-	var last *entry
-	for e := k.first; e != nil; last, e = e, e.next {
+func (k *key) brokenQueue() string {
+	for i, c := range k.queue {
 		switch {
-		case e.key != k || e.prev != last:
-			return 0, "its list is not linked in both directions"
-		case last != nil && last.call.arrival >= e.call.arrival:
-			return 0, "its list is not in the order of arrival"
-		case e.call.granted:
-			return 0, "a holder is in its list"
+		case !slices.Contains(c.keys, k):
+			return "a call is in its queue that does not want it"
+		case i > 0 && k.queue[i-1].arrival >= c.arrival:
+			return "its queue is not in the order of arrival"
+		case c.granted:
+			return "a holder is in its queue"
 		}
-		entries++
 	}
-	if k.last != last {
-		return 0, "the end of its list is wrong"
-	}
-	return entries, ""
+	return ""
 }
 
 func (k *key) brokenOwners() string {
 	switch {
-	case k.owner == nil && k.first == nil:
+	case k.owner == nil && len(k.queue) == 0:
 		return "nobody wants it"
 	case k.owner != nil && k.contender != nil:
 		return "this process and another one have it"
@@ -100,18 +94,16 @@ func (k *key) brokenOwners() string {
 
 // contendsAbove reports whether c contends for a key with a larger name.
 func (c *Call) contendsAbove(name string) bool {
-	return slices.ContainsFunc(c.entries, func(e entry) bool {
-		return e.key.contender == c && e.key.name > name
-	})
+	return slices.ContainsFunc(c.keys, func(k *key) bool { return k.contender == c && k.name > name })
 }
 
-func (k *key) brokenHeap() string {
+func (k *key) brokenParked() string {
 	for i, c := range k.parked {
 		switch {
-		case c.parkedAt != k || c.parkIndex != i || c.state != waiting:
+		case c.parkedAt != k || c.state != waiting:
 			return "another call is parked at it"
-		case i > 0 && k.parked[(i-1)/2].arrival >= c.arrival:
-			return "its parked calls are no heap"
+		case i > 0 && k.parked[i-1].arrival >= c.arrival:
+			return "its parked calls are not in the order of arrival"
 		case k.availableTo(c):
 			return "a call is parked at it that could have it"
 		}
@@ -138,8 +130,7 @@ func refuseFaster(c *Call) { c.refused = min(c.refused+fasterOvertaking-1, maxOv
 
 // overtakeFaster counts fasterOvertaking times that c, which was granted its keys, overtook others.
 func overtakeFaster(c *Call) {
-	for i := range c.entries {
-		k := c.entries[i].key
+	for _, k := range c.keys {
 		if at, found := slices.BinarySearch(k.overtakers, c.arrival); found {
 			copies := slices.Repeat([]uint64{c.arrival}, fasterOvertaking-1)
 			k.overtakers = slices.Insert(k.overtakers, at, copies...)

@@ -1,6 +1,7 @@
 package keyqueue
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -10,8 +11,6 @@ import (
 const maxOvertaken = 8
 
 const (
-	// maxSpare is how many keys without calls keep their memory for others.
-	maxSpare = 128
 	// minPeak is how many keys make the map worth shrinking: a Go map keeps its memory when entries
 	// are deleted.
 	minPeak = 1024
@@ -28,47 +27,57 @@ type key struct {
 	reserver  *Call // waits or contends, and keeps it from later calls; nil: none
 	foreign   bool  // another process had it, and no call of this one was granted it since
 
-	// The calls that wait or run, in the order of arrival.
-	first, last *entry
-
-	parked parkedCalls // a heap in the order of arrival
+	queue  byArrival // the calls that wait or run
+	parked byArrival // those of them that are parked at it
 	// The calls that were granted it before one that arrived earlier: the last of their arrivals,
 	// at most maxOvertaken, in order.
 	overtakers []uint64
-	passing    Passing
+	passing    passing
 }
 
-// entry is a call's entry in the queue of one key.
-type entry struct {
-	call       *Call
-	key        *key
-	prev, next *entry
+// byArrival has calls in the order of arrival. Most come at the end and leave at the front.
+type byArrival []*Call
+
+// find returns the place of a call that arrived then, and whether it is there.
+func (all byArrival) find(arrival uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(all, arrival, func(c *Call, arrival uint64) int {
+		return cmp.Compare(c.arrival, arrival)
+	})
 }
 
-// unlink takes e out of its queue.
-func (e *entry) unlink() {
-	k := e.key
-	if e.prev == nil {
-		k.first = e.next
-	} else {
-		e.prev.next = e.next
-	}
-	if e.next == nil {
-		k.last = e.prev
-	} else {
-		e.next.prev = e.prev
-	}
-	e.prev, e.next = nil, nil
+func (all *byArrival) add(c *Call) {
+	i, _ := all.find(c.arrival)
+	*all = slices.Insert(*all, i, c)
 }
 
-// firstWaiting returns the first entry of a call that does not run; nil if there is none. At most
-// one call runs with a key.
-func (k *key) firstWaiting() *entry {
-	e := k.first
-	if e != nil && e.call == k.owner {
-		e = e.next
+// remove takes c out, if it is there. The first call leaves without a move of the others.
+func (all *byArrival) remove(c *Call) {
+	switch i, found := all.find(c.arrival); {
+	case !found:
+	case len(*all) == 1:
+		*all = nil
+	case i == 0:
+		(*all)[0], *all = nil, (*all)[1:]
+	default:
+		*all = slices.Delete(*all, i, i+1)
 	}
-	return e
+}
+
+// first returns the call that arrived first; nil if there is none.
+func (all byArrival) first() *Call {
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
+}
+
+// firstWaiting returns the first call that does not run; nil if there is none. At most one call
+// runs with a key.
+func (k *key) firstWaiting() *Call {
+	if c := k.queue.first(); c == nil || c != k.owner {
+		return c
+	}
+	return k.queue[1:].first()
 }
 
 // availableTo reports whether c may have k, as far as this process is concerned.
@@ -79,7 +88,7 @@ func (k *key) availableTo(c *Call) bool {
 
 // noteOvertaking notes that c, which is granted k, arrived after a call that waits for k.
 func (k *key) noteOvertaking(c *Call) {
-	if k.first == nil || k.first.call.arrival > c.arrival {
+	if first := k.queue.first(); first == nil || first.arrival > c.arrival {
 		return
 	}
 	i, _ := slices.BinarySearch(k.overtakers, c.arrival)
@@ -95,53 +104,31 @@ func (k *key) overtakenSince(arrival uint64) bool {
 	return len(k.overtakers) == maxOvertaken && k.overtakers[0] > arrival
 }
 
-// join puts c at the end of the queue of its i-th key. mu is held.
-func (q *Queue) join(c *Call, i int, name string) {
+// join puts c at the end of the queue of a key, and returns the key. mu is held.
+func (q *Queue) join(c *Call, name string) *key {
 	k := q.keys[name]
 	if k == nil {
 		if q.keys == nil {
 			q.keys = make(map[string]*key)
 		}
-		k = q.newKey(name)
+		k = &key{name: name}
 		q.keys[name] = k
 		q.peak = max(q.peak, len(q.keys))
 		q.known.Store(int64(len(q.keys)))
 	}
-	e := &c.entries[i]
-	*e = entry{call: c, key: k, prev: k.last}
-	if k.last == nil {
-		k.first = e
-	} else {
-		k.last.next = e
-	}
-	k.last = e
-}
-
-// newKey returns a key without calls, if possible one whose memory was used before. mu is held.
-func (q *Queue) newKey(name string) *key {
-	last := len(q.spare) - 1
-	if last < 0 {
-		return &key{name: name}
-	}
-	k := q.spare[last]
-	q.spare[last], q.spare = nil, q.spare[:last]
-	k.name = name
+	k.queue.add(c)
 	return k
 }
 
 // forget makes c ready for the next Enter, and drops the keys that nobody wants. mu is held.
 func (q *Queue) forget(c *Call) {
-	for i := range c.entries {
-		k := c.entries[i].key
+	for _, k := range c.keys {
 		switch {
 		case k.owner != nil:
-		case k.first != nil:
-			k.passing = Passing{}
+		case len(k.queue) > 0:
+			k.passing = passing{}
 		default:
 			delete(q.keys, k.name)
-			if *k = (key{}); len(q.spare) < maxSpare {
-				q.spare = append(q.spare, k)
-			}
 		}
 	}
 	*c = Call{Caller: c.Caller}

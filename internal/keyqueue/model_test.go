@@ -10,7 +10,7 @@ import (
 type model struct {
 	calls    []*modelCall // in the order of arrival; those that hold keys too
 	arrivals int
-	passed   map[string]Passing
+	passed   map[string]passing
 	// The keys that other processes had when a call was refused, and that none was granted since.
 	foreign map[string]bool
 
@@ -210,8 +210,8 @@ func (m *model) leave(g *guest, now time.Time) {
 		return
 	}
 	for _, k := range g.keys {
-		if c.holds && m.passed[k].Since.IsZero() {
-			m.passed[k] = Passing{now, uint64(m.arrivals)}
+		if c.holds && m.passed[k].since.IsZero() {
+			m.passed[k] = passing{now, uint64(m.arrivals)}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -263,29 +263,29 @@ func (m *model) successor(g *guest, now time.Time) *guest {
 	next := m.calls[i]
 	next.state, next.waitsFor = running, ""
 	for _, k := range g.keys {
-		if m.passed[k].Since.IsZero() {
-			m.passed[k] = Passing{now, uint64(m.arrivals)}
+		if m.passed[k].since.IsZero() {
+			m.passed[k] = passing{now, uint64(m.arrivals)}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
 	return next.guest
 }
 
-func (m *model) passing(g *guest) (longest Passing) {
+func (m *model) passing(g *guest) (since time.Time) {
 	for _, k := range g.keys {
-		p := m.passed[k]
-		if !p.Since.IsZero() && (longest.Since.IsZero() || p.Since.Before(longest.Since)) {
-			longest = p
+		p := m.passed[k].since
+		if !p.IsZero() && (since.IsZero() || p.Before(since)) {
+			since = p
 		}
 	}
-	return longest
+	return since
 }
 
 // served looks at all calls that wait, or run and hold nothing.
 func (m *model) served(g *guest) bool {
 	return !slices.ContainsFunc(m.calls, func(c *modelCall) bool {
 		return !c.holds && slices.ContainsFunc(g.keys, func(k string) bool {
-			return c.wants(k) && uint64(c.arrival) <= m.passed[k].Arrivals
+			return c.wants(k) && uint64(c.arrival) <= m.passed[k].arrivals
 		})
 	})
 }

@@ -49,8 +49,8 @@
 //
 // A waiting call is parked at one key that it can't have. A change looks only at calls that are
 // parked at a key that became free, in the order of arrival, until one of them takes or reserves
-// the key. A look takes time in the number of the call's keys. The calls of one key are a heap. A
-// call that can't have another of its keys moves to that one.
+// the key. A look takes time in the number of the call's keys. A call that can't have another of
+// its keys moves to that one.
 package keyqueue
 
 import (
@@ -69,7 +69,6 @@ type Queue struct {
 
 	mu       sync.Mutex // guards all below and in the calls; no Caller is called under it
 	keys     map[string]*key
-	spare    []*key // memory for keys; at most maxSpare
 	peak     int    // the most keys since the map was made
 	arrivals uint64 // how many calls arrived so far
 }
@@ -79,10 +78,6 @@ type Queue struct {
 // is false. There is at least one key, and none twice. Enter does not keep the slice. c must be
 // outside.
 func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
-	entries := c.one[:]
-	if len(keys) != 1 {
-		entries = make([]entry, len(keys))
-	}
 	changes := changes{quiet: c}
 	q.mu.Lock()
 	if int(q.waiting.Load()) >= limit {
@@ -91,9 +86,12 @@ func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	}
 	q.waiting.Add(1)
 	q.arrivals++
-	c.arrival, c.entries, c.state = q.arrivals, entries, waiting
-	for i, name := range keys {
-		q.join(c, i, name)
+	c.arrival, c.state, c.keys = q.arrivals, waiting, c.one[:0]
+	if len(keys) > 1 {
+		c.keys = make([]*key, 0, len(keys))
+	}
+	for _, name := range keys {
+		c.keys = append(c.keys, q.join(c, name))
 	}
 	q.consider(c, &changes)
 	runs = c.state == running
@@ -115,8 +113,7 @@ func (q *Queue) Hold(c *Call, until time.Time) {
 		return
 	}
 	q.endWait(c)
-	for i := range c.entries {
-		k := c.entries[i].key
+	for _, k := range c.keys {
 		k.foreign = false
 		k.noteOvertaking(c)
 	}
@@ -129,8 +126,8 @@ func (q *Queue) endWait(c *Call) {
 	}
 	c.granted = true
 	q.waiting.Add(-1)
-	for i := range c.entries {
-		c.entries[i].unlink()
+	for _, k := range c.keys {
+		k.queue.remove(c)
 	}
 }
 
@@ -142,16 +139,15 @@ func (q *Queue) Contend(c *Call, name string, again bool) {
 	changes := changes{noReserving: again}
 	q.mu.Lock()
 	c.state, c.refused = contending, min(c.refused+1, maxOvertaken)
-	for i := range c.entries {
-		k := c.entries[i].key
-		k.owner, k.passing = nil, Passing{}
+	for _, k := range c.keys {
+		k.owner, k.passing = nil, passing{}
 		if k.name == name {
 			k.contender, k.foreign = c, true
 		}
 	}
 	q.reserve(c, &changes)
 	changes.noReserving = false
-	q.settle(c.entries, &changes)
+	q.settle(c.keys, &changes)
 	q.mu.Unlock()
 	changes.report()
 }
@@ -167,13 +163,13 @@ func (q *Queue) Retry(c *Call) (runs bool) {
 		return false
 	}
 	c.state = waiting
-	for i := range c.entries {
-		if k := c.entries[i].key; k.contender == c {
+	for _, k := range c.keys {
+		if k.contender == c {
 			k.contender = nil
 			q.park(c, k) // until settle considers it, in the order of arrival
 		}
 	}
-	q.settle(c.entries, &changes)
+	q.settle(c.keys, &changes)
 	runs = c.state == running
 	q.mu.Unlock()
 	changes.report()
@@ -206,8 +202,8 @@ func (q *Queue) Leave(c *Call, now time.Time) {
 		return
 	}
 	if c.granted {
-		for i := range c.entries {
-			c.entries[i].key.begin(now, q.arrivals)
+		for _, k := range c.keys {
+			k.begin(now, q.arrivals)
 		}
 	}
 	q.remove(c, &changes)
@@ -218,33 +214,28 @@ func (q *Queue) Leave(c *Call, now time.Time) {
 // remove takes c out, and lets others run. mu is held.
 func (q *Queue) remove(c *Call, s *changes) {
 	q.unpark(c)
-	for i := range c.entries {
-		q.clear(c, c.entries[i].key)
+	for _, k := range c.keys {
+		if k.owner == c {
+			k.owner = nil
+		}
+		if k.contender == c {
+			k.contender = nil
+		}
+		if k.reserver == c {
+			k.reserver = nil
+		}
 	}
 	q.endWait(c)
-	q.settle(c.entries, s)
+	q.settle(c.keys, s)
 	q.forget(c)
-}
-
-// clear takes k from c. mu is held.
-func (q *Queue) clear(c *Call, k *key) {
-	if k.owner == c {
-		k.owner = nil
-	}
-	if k.contender == c {
-		k.contender = nil
-	}
-	if k.reserver == c {
-		k.reserver = nil
-	}
 }
 
 // Reserved returns the keys that c reserves.
 func (q *Queue) Reserved(c *Call) (keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range c.entries {
-		if k := c.entries[i].key; k.reserver == c {
+	for _, k := range c.keys {
+		if k.reserver == c {
 			keys = append(keys, k.name)
 		}
 	}
@@ -255,12 +246,12 @@ func (q *Queue) Reserved(c *Call) (keys []string) {
 func (q *Queue) Unreserve(c *Call) (keys []string) {
 	changes := changes{noReserving: true}
 	q.mu.Lock()
-	for i := range c.entries {
-		if k := c.entries[i].key; k.reserver == c {
+	for _, k := range c.keys {
+		if k.reserver == c {
 			k.reserver, keys = nil, append(keys, k.name)
 		}
 	}
-	q.settle(c.entries, &changes)
+	q.settle(c.keys, &changes)
 	q.mu.Unlock()
 	changes.report()
 	return keys
@@ -273,24 +264,17 @@ func (q *Queue) Successor(c *Call, now time.Time) Caller {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var next *Call
-	for i := range c.entries {
-		if p := c.entries[i].key.parked; len(p) > 0 && (next == nil ||
-			p[0].arrival < next.arrival) {
-			next = p[0]
+	for _, k := range c.keys {
+		if p := k.parked.first(); p != nil && (next == nil || p.arrival < next.arrival) {
+			next = p
 		}
 	}
-	if next == nil || len(next.entries) != len(c.entries) {
+	if next == nil || !slices.Equal(next.keys, c.keys) {
 		return nil
-	}
-	for i := range next.entries {
-		if next.entries[i].key != c.entries[i].key {
-			return nil
-		}
 	}
 	q.unpark(next)
 	q.endWait(c)
-	for i := range next.entries {
-		k := next.entries[i].key
+	for _, k := range next.keys {
 		k.owner = next
 		k.begin(now, q.arrivals)
 	}
@@ -304,12 +288,11 @@ func (q *Queue) Successor(c *Call, now time.Time) Caller {
 func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for i := range c.entries {
-		e := &c.entries[i]
-		if e.key.firstWaiting() != e {
+	for _, k := range c.keys {
+		if k.firstWaiting() != c {
 			return time.Time{}
 		}
-		if o := e.key.owner; o != nil && o != c && o.until.After(until) {
+		if o := k.owner; o != nil && o != c && o.until.After(until) {
 			until = o.until
 		}
 	}
@@ -319,25 +302,27 @@ func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 // Released says that this process no longer holds these keys, which no call of the queue had. The
 // callers that contend for them are notified.
 func (q *Queue) Released(keys []string) {
-	var contenders callers
-	q.look(keys, func(k *key) bool {
+	var contenders []Caller
+	q.any(keys, func(k *key) bool {
 		if k.contender != nil {
-			contenders.add(k.contender.Caller)
+			contenders = append(contenders, k.contender.Caller)
 		}
-		return true
+		return false
 	})
-	contenders.each(Caller.Released)
+	for _, c := range contenders {
+		c.Released()
+	}
 }
 
 // Contender returns the Caller of the call that contends for one of these keys, if it wants the
 // same ones in the same order. It is nil if there is none. The call may change at any moment.
 func (q *Queue) Contender(keys []string) (c Caller) {
-	q.look(keys, func(k *key) bool {
-		if k.contender != nil && slices.EqualFunc(k.contender.entries, keys,
-			func(e entry, name string) bool { return e.key.name == name }) {
+	q.any(keys, func(k *key) bool {
+		if k.contender != nil && slices.EqualFunc(k.contender.keys, keys,
+			func(k *key, name string) bool { return k.name == name }) {
 			c = k.contender.Caller
 		}
-		return k.contender == nil
+		return k.contender != nil
 	})
 	return c
 }
@@ -346,34 +331,32 @@ func (q *Queue) Contender(keys []string) (c Caller) {
 func (q *Queue) Waiting() int { return int(q.waiting.Load()) }
 
 // Knows reports whether a call waits for one of these keys, or has one.
-func (q *Queue) Knows(keys []string) (known bool) {
-	q.look(keys, func(*key) bool {
-		known = true
-		return false
-	})
-	return known
+func (q *Queue) Knows(keys []string) bool {
+	return q.any(keys, func(*key) bool { return true })
 }
 
 // HasWaiters reports whether a call waits for this key, other than the one that runs with it.
-func (q *Queue) HasWaiters(name string) (has bool) {
-	q.look([]string{name}, func(k *key) bool {
-		has = k.firstWaiting() != nil
-		return false
-	})
-	return has
+func (q *Queue) HasWaiters(name string) bool {
+	return q.any([]string{name}, func(k *key) bool { return k.firstWaiting() != nil })
 }
 
-// look calls see with those of these keys that a call waits for or has, until see returns false.
-// see runs under mu.
-func (q *Queue) look(keys []string, see func(*key) (more bool)) {
+// Uses reports whether a call has this key, contends for it, or reserves it.
+func (q *Queue) Uses(name string) bool {
+	return q.any([]string{name}, func(k *key) bool {
+		return k.owner != nil || k.contender != nil || k.reserver != nil
+	})
+}
+
+// any reports whether is says so of one of these keys that a call waits for or has. is runs under
+// mu.
+func (q *Queue) any(keys []string, is func(*key) bool) bool {
 	if q.known.Load() == 0 {
-		return
+		return false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, name := range keys {
-		if k := q.keys[name]; k != nil && !see(k) {
-			return
-		}
-	}
+	return slices.ContainsFunc(keys, func(name string) bool {
+		k := q.keys[name]
+		return k != nil && is(k)
+	})
 }

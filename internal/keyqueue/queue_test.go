@@ -383,8 +383,9 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 		require.Same(t, all[test.next], next)
 		require.Equal(t, "or", states(h, all[test.next]))
 		require.Zero(t, all[test.next].runs)
-		passing := Passing{at(5), uint64(2 + len(all))}
-		require.Equal(t, passing, q.Passing(&all[test.next].Call))
+		require.Equal(t, passing{at(5), uint64(2 + len(all))}, q.keys["a"].passing)
+		since, _ := q.Passing(&all[test.next].Call)
+		require.Equal(t, at(5), since)
 		require.Equal(t, "h", states(other))
 	}
 }
@@ -392,22 +393,26 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	var q Queue
 	a, b := holder(t, &q, "k"), enter(t, &q, "k")
-	require.Zero(t, q.Passing(&a.Call))
+	passes := func(g *guest, since time.Time, served bool) {
+		s, all := q.Passing(&g.Call)
+		require.Equal(t, since, s)
+		require.Equal(t, served, all)
+	}
+	passes(a, time.Time{}, true)
 	q.Leave(&a.Call, at(1))
-	require.Equal(t, Passing{at(1), 2}, q.Passing(&b.Call))
-	require.False(t, q.Served(&b.Call))
+	passes(b, at(1), false)
 	q.Hold(&b.Call, at(9))
 	c := enter(t, &q, "k")
 	require.Equal(t, at(9), q.HeldUntil(&c.Call))
-	require.True(t, q.Served(&b.Call), "c came later")
+	passes(b, at(1), true) // c came later
 	q.Leave(&b.Call, at(2))
-	require.Equal(t, Passing{at(1), 2}, q.Passing(&c.Call))
+	passes(c, at(1), true)
 	q.Contend(&c.Call, "k", false)
 	require.True(t, q.Retry(&c.Call))
-	require.Zero(t, q.Passing(&c.Call))
+	passes(c, time.Time{}, true)
 	q.Yield(&c.Call, at(3))
 	q.Yield(&c.Call, at(4))
-	require.Equal(t, Passing{at(4), 3}, q.Passing(&c.Call))
+	passes(c, at(4), false)
 }
 
 func TestQueue_ALimitRefusesCallsAndHoldersDoNotCount(t *testing.T) {

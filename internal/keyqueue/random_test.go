@@ -113,7 +113,7 @@ func (p *pair) step(g *guest) {
 	case c.holds && n < 8:
 		p.queue.Yield(&g.Call, now)
 		for _, k := range g.keys {
-			p.model.passed[k] = Passing{now, uint64(p.model.arrivals)}
+			p.model.passed[k] = passing{now, uint64(p.model.arrivals)}
 		}
 	case c.holds && n < 14:
 		p.succeed(g, now)
@@ -172,14 +172,15 @@ func (p *pair) check() {
 		require.Equal(p.t, c.waitsFor, parkedAt, g.name)
 		require.Equal(p.t, p.model.heldUntil(g), p.queue.HeldUntil(&g.Call), g.name)
 		if c.state == running {
-			require.Equal(p.t, p.model.passing(g), p.queue.Passing(&g.Call), g.name)
-			require.Equal(p.t, p.model.served(g), p.queue.Served(&g.Call), g.name)
+			since, served := p.queue.Passing(&g.Call)
+			require.Equal(p.t, p.model.passing(g), since, g.name)
+			require.Equal(p.t, p.model.served(g), served, g.name)
 		}
 		for i, k := range g.keys {
-			require.Equal(p.t, c.reserves[k], g.entries[i].key.reserver == &g.Call, g.name+k)
-			require.Equal(p.t, c.contends == k, g.entries[i].key.contender == &g.Call, g.name+k)
+			require.Equal(p.t, c.reserves[k], g.Call.keys[i].reserver == &g.Call, g.name+k)
+			require.Equal(p.t, c.contends == k, g.Call.keys[i].contender == &g.Call, g.name+k)
 			if !c.holds {
-				known := g.entries[i].key
+				known := g.Call.keys[i]
 				require.Equal(p.t, min(c.overtaken[k], maxOvertaken),
 					known.overtakenCount(g.arrival))
 			}
@@ -220,7 +221,7 @@ func someKeys(r *rand.Rand, of int) []string {
 func TestQueue_AgainstAModel(t *testing.T) {
 	for seed := range uint64(10) {
 		p := &pair{t: t, r: rand.New(rand.NewPCG(seed, 0))}
-		p.model = &model{passed: make(map[string]Passing), foreign: make(map[string]bool)}
+		p.model = &model{passed: make(map[string]passing), foreign: make(map[string]bool)}
 		for i := range 10 {
 			g := &guest{name: string(rune('A' + i)), pair: p}
 			g.Caller = g

@@ -67,13 +67,9 @@ func (k *Locker) successor(l *Lease) NextCall {
 // that go from call to call of this process. If others are known to want them, it is time when all
 // calls have had them that waited when the first call here passed them on.
 func (k *Locker) MustYield(turn *keyqueue.Call, keys func() []string, now time.Time) bool {
-	switch p := k.Queue.Passing(turn); {
-	case p.Since.IsZero():
-		return false
-	case now.Sub(p.Since) >= passTime:
-		return true
-	}
-	return k.Lines.Any() && k.Lines.Contended(keys(), now) != "" && k.Queue.Served(turn)
+	since, served := k.Queue.Passing(turn)
+	return !since.IsZero() && (now.Sub(since) >= passTime ||
+		served && k.Lines.Any() && k.Lines.Contended(keys(), now) != "")
 }
 
 // handOff hands the lease to the next call, and reports whether it could. Then the old lease is
