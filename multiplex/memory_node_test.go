@@ -15,7 +15,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
-	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // memoryNode is a node's server in memory. It does what the scripts do, without expiry, and loses
@@ -169,7 +168,7 @@ func endLogs(m *Mux) {
 	cancel()
 	_ = m.log.Close(ctx)
 	for _, n := range m.nodes {
-		n.Watches.Close()
+		n.Lines.Close(ctx)
 	}
 }
 
@@ -193,9 +192,8 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 		if err != nil {
 			panic(err)
 		}
-		nd.SendFlush, nd.QueryWatches = answeredBy(s.flush), s.queryWatches
-		m.nodes, m.watches = append(m.nodes, nd), append(m.watches, nd.Watches)
-		stores[i] = s
+		nd.SendFlush = answeredBy(s.flush)
+		m.nodes, stores[i] = append(m.nodes, nd), s
 	}
 	m.log = m.newLog()
 	for _, nd := range m.nodes {
@@ -203,17 +201,4 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 		m.connectors.Go(func() { nd.Link.Serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }
-}
-
-// queryWatches replies to watches: a key that is held ends in a minute.
-func (s *memoryNode) queryWatches(keys []string, replies []watch.Reply) {
-	time.Sleep(time.Millisecond)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, key := range keys {
-		replies[i] = watch.Reply{Known: true, Notifies: true, Until: time.Now()}
-		if _, held := s.keys[key]; held {
-			replies[i].Until = time.Now().Add(time.Minute)
-		}
-	}
 }

@@ -20,11 +20,9 @@ import (
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // MaxNodes is the most nodes that a Mux takes.
@@ -119,10 +117,9 @@ type Mux struct {
 	log      *batch.Log[Attempt, roundState]
 	aging    *aging // of the log's rounds
 	lateness lateness
-	aliases  quorum.Aliases    // of the nodes
-	watches  []*watch.Registry // of each node
-	lines    []*line.Node      // of each node
-	group    node.Group        // of the nodes
+	aliases  quorum.Aliases // of the nodes
+	client   string         // its name in lines
+	group    node.Group     // of the nodes
 	peers    *guard.Peers
 
 	stop       context.CancelFunc // ends the connectors
@@ -174,6 +171,7 @@ func New(cfg Config) (*Mux, error) {
 		m.systems = append(m.systems, quorum.NewSystem(sets...))
 	}
 	client := new(ids.Tokens).Next()
+	m.client = string(client[:nameLength])
 	for i, e := range endpoints {
 		n, err := m.newNode(i, e)
 		if err != nil {
@@ -182,9 +180,7 @@ func New(cfg Config) (*Mux, error) {
 			}
 			return nil, fmt.Errorf("[%d] is not usable: %w", i, err)
 		}
-		m.nodes, m.watches = append(m.nodes, n), append(m.watches, n.Watches)
-		m.lines = append(m.lines, line.NewNode(n.Link, &n.Counts, cfg.Prefix,
-			string(client[:nameLength]), cfg.NodeTimeout))
+		m.nodes = append(m.nodes, n)
 	}
 	m.asker = holders.New(m.Links())
 	m.log = m.newLog()
@@ -307,23 +303,19 @@ func (m *Mux) Close(ctx context.Context) error {
 // closeInOrder ends the connectors before it closes the clients: rueidis comes to life again when a
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
-	for _, n := range m.nodes {
-		n.Watches.Close() // their flush under way ends with the client
-	}
 	_ = m.log.Close(ctx)
 	soon, cancel := context.WithTimeout(ctx, m.cfg.NodeTimeout)
 	defer cancel()
-	for _, l := range m.lines {
-		l.Close(soon) // others wait behind this client
+	for _, n := range m.nodes {
+		n.Lines.Close(soon) // others wait behind this client
 	}
 	m.stop()
 	m.connectors.Wait()
 	var nodes sync.WaitGroup
-	for i, n := range m.nodes {
+	for _, n := range m.nodes {
 		nodes.Go(func() {
 			n.Link.Close()
-			n.Watches.Wait()
-			m.lines[i].Close(context.Background())
+			n.Lines.Close(context.Background())
 		})
 	}
 	nodes.Wait()

@@ -12,7 +12,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // NodeState says whether a node can vote.
@@ -57,7 +56,7 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 			Guard: cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
 		},
-		Group:        &m.group,
+		Group: &m.group, Client: m.client, Timeout: cfg.NodeTimeout,
 		StateChanged: func(s NodeState) { m.stateChanged(i, s) },
 	})
 }
@@ -196,31 +195,11 @@ func (m *Mux) Links() (all []*link.Link) {
 	return all
 }
 
-// Forever is what Watch.TTL returns for a key that never expires.
-const Forever = watch.Forever
-
-// Watch notifies its owner when one key may have become free on a node. All its methods are safe
-// for concurrent use, and none blocks.
-type Watch = watch.Watch
-
-// WatchState is what a Watch knows of its key.
-type WatchState = watch.State
-
-// Watch returns a watch of one key, given with its prefix. Nothing is sent before Subscribe, which
-// takes the index of a node in the configuration. wake must not block and must not call methods of
-// the Mux that wait: see watch.New. Close ends the watch.
-func (m *Mux) Watch(key string, wake func()) *Watch { return watch.New(m.watches, key, wake) }
-
-// AskLine asks node i about the line for a key: see line.Node.Ask.
-func (m *Mux) AskLine(i int, a line.Ask) { m.lines[i].Ask(a) }
+// Line returns node i as callers ask it about keys and lines.
+func (m *Mux) Line(i int) *line.Node { return m.nodes[i].Lines }
 
 // Has reports whether one of these nodes has this address.
 func (m *Mux) Has(nodes quorum.Nodes, name string) bool {
 	i := slices.IndexFunc(m.nodes, func(n *node.Node) bool { return n.Link.Name() == name })
 	return i >= 0 && nodes.Has(i)
-}
-
-// WatchBoth is Watch on the nodes of m, and behind them those of other.
-func (m *Mux) WatchBoth(other *Mux, key string, wake func()) *Watch {
-	return watch.New(slices.Concat(m.watches, other.watches), key, wake)
 }

@@ -72,17 +72,14 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	check(lacksFence, granted(m.Acquire(fenced, time.Minute, 1)))
 	check(lacksExtend, granted(m.Extend(single, time.Minute, time.Now().Add(time.Minute),
 		time.Second, 1)))
-	o := watching(m, "app:k1")
-	o.subscribe(t, 0)
-	known := o.State().Known
-	check(lacksLeft, known)
-	check(lacksTold, !known || o.State().Notifies)
-	check(lacksHolder, !known || o.State().Token == token)
-	o.Close()
+	is := watching(m, "k1").subscribe(t, 0)
+	check(lacksLeft, is.Known)
+	check(lacksTold, !is.Known || !is.Silent)
+	check(lacksHolder, !is.Known || is.Token == token)
 	places := make(chan line.Place, 1)
 	var place line.Place
 	for range 2 { // the second time it renews its place
-		m.AskLine(0, line.Ask{
+		m.Line(0).Ask(line.Ask{
 			Key: "k1", Ticket: place.Ticket, Answered: func(p line.Place) { places <- p },
 		})
 		place = <-places

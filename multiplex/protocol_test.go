@@ -139,9 +139,7 @@ func onStage(t *testing.T, n int, test func(t *testing.T, m *Mux, actors []*acto
 func work(t *testing.T, m *Mux, round int) {
 	t.Helper()
 	one, many := claim(fmt.Sprint("k", round), fmt.Sprint("t", round)), trio()
-	w := m.Watch("k", func() {})
-	defer w.Close()
-	w.Subscribe(len(m.nodes) - 1)
+	defer m.Line(len(m.nodes)-1).Watch("k", 0, func() {}).Close()
 	for _, c := range []*Claim{one, many} {
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1),

@@ -152,12 +152,11 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 			require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute),
 				time.Second, 1), t.Context()))
 			o := watching(m, name)
-			defer o.Close()
-			_, known := o.subscribe(t, 0)
-			require.True(t, known && o.State().Notifies)
+			is := o.subscribe(t, 0)
+			require.True(t, is.Known && !is.Silent)
 			require.NoError(t, wait(m.Release(c, 1), t.Context()))
 			o.await(t)
-			require.False(t, o.State().Active)
+			require.False(t, o.isActive())
 		})
 	}
 }

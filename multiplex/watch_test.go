@@ -7,11 +7,11 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -33,14 +33,14 @@ func up(t *testing.T, m *Mux) {
 
 // owner is a watch and its wake-ups.
 type owner struct {
-	*Watch
+	*line.Watch
+	m     *Mux
+	key   string
 	woken chan struct{}
 }
 
 func watching(m *Mux, key string) *owner {
-	o := &owner{woken: make(chan struct{}, 100)}
-	o.Watch = m.Watch(key, func() { notify(o.woken) })
-	return o
+	return &owner{m: m, key: key, woken: make(chan struct{}, 100)}
 }
 
 func (o *owner) await(t *testing.T) {
@@ -52,13 +52,28 @@ func (o *owner) await(t *testing.T) {
 	}
 }
 
-// subscribe subscribes, and returns the TTL when the node has replied.
-func (o *owner) subscribe(t *testing.T, node int) (time.Duration, bool) {
+// watch watches the key on a node from now on.
+func (o *owner) watch(node int) {
+	o.Watch = o.m.Line(node).Watch(o.key, 0, func() { notify(o.woken) })
+}
+
+// subscribe watches the key, and returns what the node has replied.
+func (o *owner) subscribe(t *testing.T, node int) line.Place {
 	t.Helper()
-	o.Subscribe(node)
-	o.await(t)
-	is := o.State()
-	return is.TTL, is.Known
+	if o.watch(node); o.isActive() {
+		o.await(t)
+	}
+	return o.is()
+}
+
+func (o *owner) is() line.Place {
+	is, _ := o.State()
+	return is
+}
+
+func (o *owner) isActive() bool {
+	_, active := o.State()
+	return active
 }
 
 func do(t *testing.T, nodes *lockpipetest.Nodes, args ...string) {
@@ -76,10 +91,9 @@ func TestWatch_ReportsChanges(t *testing.T) {
 	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
 	up(t, m)
 	w := watching(m, "k")
-	defer w.Close()
-	left, known := w.subscribe(t, 0)
-	require.True(t, known && left == 0, "the key is missing")
-	require.True(t, w.State().Notifies)
+	is := w.subscribe(t, 0)
+	require.True(t, is.Known && is.Left() == 0, "the key is missing")
+	require.False(t, is.Silent)
 	for _, change := range [][]string{
 		{"SET", "k", "v"},
 		{"DEL", "k"},
@@ -88,19 +102,19 @@ func TestWatch_ReportsChanges(t *testing.T) {
 	} {
 		do(t, nodes, change...)
 		w.await(t)
-		known = w.State().Known
-		require.False(t, known, "%s took it off", change)
+		require.False(t, w.isActive(), "%s took it off", change)
 		do(t, nodes, "SET", "k", "v")
-		left, known = w.subscribe(t, 0) // its reply comes behind what the node has reported
-		require.True(t, known)
-		require.Equal(t, Forever, left)
+		is = w.subscribe(t, 0) // its reply comes behind what the node has reported
+		require.True(t, is.Known)
+		require.Equal(t, line.Forever, is.Left())
 		require.Empty(t, w.woken, "reported once")
 		do(t, nodes, "PEXPIRE", "k", "60000")
 		w.await(t)
-		left, known = w.subscribe(t, 0)
-		require.True(t, known)
-		require.InDelta(t, time.Minute, left, float64(30*time.Second))
+		is = w.subscribe(t, 0)
+		require.True(t, is.Known)
+		require.InDelta(t, time.Minute, is.Left(), float64(30*time.Second))
 	}
+	w.Close()
 }
 
 // The goal: the client's own release is reported too.
@@ -111,12 +125,11 @@ func TestWatch_ReportsTheClientsOwnRelease(t *testing.T) {
 	up(t, m)
 	c, w := claim("k", "t"), watching(m, "k")
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
-	left, known := w.subscribe(t, 0)
-	require.True(t, known && left > 0)
+	is := w.subscribe(t, 0)
+	require.True(t, is.Known && is.Left() > 0)
 	require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	w.await(t)
-	known = w.State().Known
-	require.False(t, known)
+	require.False(t, w.isActive())
 }
 
 // The goal: the reply says who has the key, and nothing else makes it fail: neither a key of
@@ -134,11 +147,10 @@ func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 		"k": "owned", "none": "", "list": "", "long": long[:resp.MaxText],
 	} {
 		w := watching(m, key)
-		require.Empty(t, w.State().Token)
-		_, known := w.subscribe(t, 0)
-		require.True(t, known, key)
-		require.Equal(t, token, w.State().Token, key)
-		require.True(t, w.State().Notifies, key)
+		is := w.subscribe(t, 0)
+		require.True(t, is.Known, key)
+		require.Equal(t, token, is.Token, key)
+		require.False(t, is.Silent, key)
 		do(t, nodes, "DEL", key)
 		if token != "" || key == "list" {
 			w.await(t)
@@ -158,20 +170,15 @@ func TestWatch_WakesWhenTheConnectionIsLost(t *testing.T) {
 	w := watching(m, "k")
 	for range 3 {
 		require.Eventually(t, func() bool {
-			_, known := w.subscribe(t, 0)
-			return known &&
-				len(w.woken) == 0
+			return w.subscribe(t, 0).Known && len(w.woken) == 0
 		}, patient, often)
 		do(t, nodes, "CLIENT", "KILL", "TYPE", "normal")
 		w.await(t)
-		known := w.State().Known
-		require.False(t, known)
+		require.False(t, w.isActive())
 		up(t, m)
 	}
 	require.Eventually(t, func() bool {
-		_, known := w.subscribe(t, 0)
-		return known &&
-			len(w.woken) == 0
+		return w.subscribe(t, 0).Known && len(w.woken) == 0
 	}, patient, often)
 	do(t, nodes, "DEL", "k")
 	w.await(t)
@@ -187,9 +194,9 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		c := claim("k", "t")
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		w := watching(m, "k")
-		left, known := w.subscribe(t, 0)
-		require.True(t, known && left > 50*time.Second)
-		require.False(t, w.State().Notifies)
+		is := w.subscribe(t, 0)
+		require.True(t, is.Known && is.Left() > 50*time.Second)
+		require.True(t, is.Silent)
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		many := new(Claim)
 		many.Init("", []string{"a", "b"}, "t", "")
@@ -201,26 +208,6 @@ func TestWatch_ServersWithoutTrackingReturnTheTTL(t *testing.T) {
 		nodes := servertest.Start(t, 1)
 		do(t, nodes, "ACL", "SETUSER", "default", "-client|tracking", "-client|caching")
 		check(t, nodes.URLs())
-	})
-}
-
-// The goal: watches that subscribe together share flushes, and each gets a reply.
-func TestWatch_ManyUseFewFlushes(t *testing.T) {
-	const n = 1000
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(1, 1, 0)
-		var woken atomic.Int32
-		for i := range n {
-			w := m.Watch(fmt.Sprint("k", i), func() { woken.Add(1) })
-			w.Subscribe(0)
-			w.Subscribe(0) // a reply is awaited already
-		}
-		time.Sleep(time.Second)
-		require.Equal(t, int32(n), woken.Load())
-		stats := m.Nodes()[0].Stats
-		require.LessOrEqual(t, stats.Flushes, uint64(10))
-		require.Equal(t, uint64(n), stats.Operations)
-		stop()
 	})
 }
 
@@ -238,17 +225,15 @@ func TestWatch_EndsWithClose(t *testing.T) {
 	require.NoError(t, err)
 	up(t, m)
 	active := watching(m, "a")
-	_, known := active.subscribe(t, 0)
-	require.True(t, known)
+	require.True(t, active.subscribe(t, 0).Known)
 	require.NoError(t, nodes.Freeze(1))
 	hanging := watching(m, "h")
-	hanging.Subscribe(1)
+	hanging.watch(1)
 	var subscribing sync.WaitGroup
 	for g := range 4 {
 		subscribing.Go(func() {
 			for i := range 2000 {
-				w := m.Watch(fmt.Sprint(g, "/", i), func() {})
-				w.Subscribe(0)
+				w := m.Line(0).Watch(fmt.Sprint(g, "/", i), 0, func() {})
 				if i%2 == 0 {
 					w.Close()
 				}
@@ -260,9 +245,8 @@ func TestWatch_EndsWithClose(t *testing.T) {
 	hanging.await(t)
 	subscribing.Wait()
 	for node := range 2 { // also where no connection was there to be lost
-		active.Subscribe(node)
-		active.await(t)
-		require.False(t, active.State().Active)
+		active.watch(node)
+		require.False(t, active.isActive())
 	}
 	for begin := time.Now(); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		require.Less(t, time.Since(begin), patient, "goroutines are left")
@@ -276,11 +260,10 @@ func TestWatch_TTLBeyondADurationIsForever(t *testing.T) {
 	m := start(t, nodes.URLs(), nil)
 	up(t, m)
 	w := watching(m, "k")
-	defer w.Close()
 	do(t, nodes, "SET", "k", "v", "PX", "9000000000000000000")
-	left, known := w.subscribe(t, 0)
-	require.True(t, known)
-	require.Equal(t, Forever, left)
+	is := w.subscribe(t, 0)
+	require.True(t, is.Known)
+	require.Equal(t, line.Forever, is.Left())
 }
 
 // The goal: no other command comes between CLIENT CACHING and the PTTL behind it, whatever else is
@@ -311,9 +294,7 @@ func TestWatch_ItsTwoCommandsStayTogether(t *testing.T) {
 			})
 		}
 		for i := range 1000 {
-			w := watching(m, fmt.Sprintf("%01109d", i))
-			defer w.Close()
-			w.Subscribe(0)
+			watching(m, fmt.Sprintf("%01109d", i)).watch(0)
 		}
 		all.Wait()
 		time.Sleep(time.Second)

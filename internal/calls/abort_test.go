@@ -2,11 +2,11 @@ package calls
 
 import (
 	"context"
+	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -16,32 +16,31 @@ import (
 // call of its process: there was none.
 func TestAbort_ACallThatWaitsInLineBlamesNobody(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := unconnected(t)
-		c.locker.Lines = line.NewPlaces(func(_ int, a line.Ask) {
-			if !a.Leave {
-				a.Answered(line.Place{Known: true, Ticket: 2, Before: 1})
-			}
-		})
-		c.locker.Lines.Ask("x", 0, func() {}) // another process wants it
-		acquire := func() *locker.Failure {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-			defer cancel()
-			l, f := c.Acquire(ctx, []string{"x"}, options())
-			require.Nil(t, l)
-			return f
-		}
-		f := acquire()
-		require.Zero(t, f.Votes.Result, "held or not: nobody knows")
-		require.Equal(t, context.DeadlineExceeded, f.End)
+	nodes := servertest.Start(t, 1)
+	c := connectedTo(t, nodes)
+	rival := fmt.Sprint(time.Now().Add(time.Second).UnixMilli(), ":rival")
+	_, err := nodes.Do(0, "ZADD", ids.LineKey+"x", "1", rival)
+	require.NoError(t, err)
+	c.locker.Lines.Ask("x", 0, func() {})
+	require.Eventually(t, func() bool { return c.hasContention([]string{"x"}) }, 20*time.Second,
+		time.Millisecond)
+	acquire := func() *locker.Failure {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		l, f := c.Acquire(ctx, []string{"x"}, options())
+		require.Nil(t, l)
+		return f
+	}
+	f := acquire()
+	require.True(t, !f.IsHeld() || len(f.Votes.Nodes) > 0, "it names who is before it, if anybody")
+	require.Equal(t, context.DeadlineExceeded, f.End)
 
-		waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
-		require.True(t, waits.enter())
-		defer waits.leave(nil)
-		f = acquire()
-		require.True(t, f.IsHeld(), "this one was behind another of its process")
-		require.Empty(t, f.Votes.Nodes)
-	})
+	waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
+	require.True(t, waits.enter())
+	defer waits.leave(nil)
+	f = acquire()
+	require.True(t, f.IsHeld(), "this one was behind another of its process")
+	require.Empty(t, f.Votes.Nodes)
 }
 
 // The goal: such a call names who has the key, if a node has already answered that.
@@ -63,7 +62,7 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	require.True(t, s.enter())
 	defer s.leave(nil)
 	s.policy.Begin(true)
-	for s.holder().TTL == 0 {
+	for !s.holder().Known {
 		_, delay, f := s.advance(t.Context())
 		require.Nil(t, f)
 		select {

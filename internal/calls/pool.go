@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/parts"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // maxFutile is how many tries in a row may follow changes of the keys and fail. After that the call
@@ -31,11 +31,11 @@ type pool struct {
 
 	busy   chan struct{}  // of capacity 1: guards all below
 	free   []string       // keys that may be free, in a random order, and that no call has chosen
-	heldAt map[string]int // a node that has a key, for Watch.Subscribe
+	heldAt map[string]int // a node that has a key, for Mux.Line
 
 	// For the first call in the line. watched: a change of the key is still to come.
 	wake    chan struct{}
-	watches []*multiplex.Watch // of each key; nil before the first call has to wait
+	watches []*line.Watch // of each key; nil before it was watched
 	watched []bool
 }
 
@@ -66,7 +66,9 @@ func (q *pools) part(p *pool) {
 	if p.calls--; p.calls == 0 {
 		delete(q.byKeys, p.name)
 		for _, w := range p.watches {
-			w.Close()
+			if w != nil {
+				w.Close()
+			}
 		}
 	}
 }
@@ -119,17 +121,24 @@ func (p *pool) untilFree(count int, futile *int, mux *parts.Mux) (left time.Dura
 	held := true
 	left, pushes = noTimer, true
 	for i, w := range p.watches {
-		is := w.State()
-		if p.watched[i] && (!is.Active || is.Known && is.TTL == 0) {
+		if w == nil {
+			held, pushes = false, false
+			continue
+		}
+		is, active := w.State()
+		ends := is.Left()
+		if p.watched[i] && (!active || is.Known && ends == 0) {
 			p.watched[i] = false
 			if !slices.Contains(p.free, p.keys[i]) {
 				p.free = append(p.free, p.keys[i])
 			}
 		}
-		if is.TTL > 0 {
-			left = min(left, is.TTL)
+		if isHeld := is.Known && ends > 0; isHeld {
+			left = min(left, ends)
+		} else {
+			held = false
 		}
-		held, pushes = held && is.TTL > 0, pushes && is.Notifies
+		pushes = pushes && is.Known && !is.Silent
 	}
 	switch {
 	case held:
@@ -145,16 +154,10 @@ func (p *pool) untilFree(count int, futile *int, mux *parts.Mux) (left time.Dura
 
 // watch watches each key that is not being watched, where it is held. busy is held.
 func (p *pool) watch(mux *parts.Mux) {
+	if p.watches == nil {
+		p.watched, p.watches = make([]bool, len(p.keys)), make([]*line.Watch, len(p.keys))
+	}
 	for i, key := range p.keys {
-		if i == len(p.watches) {
-			p.watched = append(p.watched, false)
-			p.watches = append(p.watches, mux.Watch(key, 0, func() {
-				select {
-				case p.wake <- struct{}{}:
-				default:
-				}
-			}))
-		}
 		if p.watched[i] {
 			continue
 		}
@@ -163,8 +166,16 @@ func (p *pool) watch(mux *parts.Mux) {
 			node = mux.Arbiter(key, 0, 0)
 		}
 		if node >= 0 {
+			if p.watches[i] != nil {
+				p.watches[i].Close()
+			}
 			p.watched[i] = true
-			p.watches[i].Subscribe(node)
+			p.watches[i] = mux.Line(key, node).Watch(key, 0, func() {
+				select {
+				case p.wake <- struct{}{}:
+				default:
+				}
+			})
 		}
 	}
 }

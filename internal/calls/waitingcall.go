@@ -37,9 +37,7 @@ type waitingCall struct {
 	pending    locker.Attempt // under way
 	own        string         // the token of the last attempt
 	policy     wait.Policy
-	lined      string // the key for whose line the call has asked last; "": none
-	watch      *multiplex.Watch
-	watched    wait.Action       // the subscription of watch
+	lined      string            // the key for whose line the call has asked last; "": none
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	had, met   map[string]string // of several keys: who had each last, and when it was refused
 	stuck      bool              // who had the key has refused the call before
@@ -81,9 +79,6 @@ func (s *waitingCall) enter() bool {
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
 func (s *waitingCall) leave(l *locker.Lease) {
 	s.parking.finish()
-	if s.watch != nil {
-		s.watch.Close()
-	}
 	if l == nil {
 		s.calls.locker.Queue.Leave(s.turn, time.Now())
 		s.leaveLines(s.keys...)
@@ -154,70 +149,43 @@ func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
 	case f != nil:
 	case s.behind:
 		f = locker.HeldInProcess([]string{s.keys[0]}) // keys may be the caller's slice
-	case holder.Node != "":
+	case holder.Known:
 		f = locker.HeldOn(holder.Node, s.policy.BlockedKey())
 	default: // it made no attempt, and nobody is known to hold the keys
 		return &locker.Failure{End: end}
 	}
 	if f.IsHeld() {
 		f.RetryAfter = timeToFree(until, &holder)
-		f.Owner, f.Ahead = s.owner(f.Votes.Keys, until, &holder), s.place().Ahead
+		f.Owner, f.Ahead = s.owner(f.Votes.Keys, until, &holder), holder.Ahead
 	}
 	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
 
-// watchState returns what the watch of the call knows.
-func (s *waitingCall) watchState() multiplex.WatchState {
-	if s.watch == nil {
-		return multiplex.WatchState{}
-	}
-	return s.watch.State()
-}
-
-// holder returns what is known of the one who has the key that the call can't get. Node is "" if
+// holder returns what is known of the one who has the key that the call can't get. It is zero if
 // nobody is known to have it, or to be before the call in its line.
-func (s *waitingCall) holder() (h multiplex.WatchState) {
-	key := s.policy.BlockedKey()
-	if w := s.watchState(); s.watched.Key == key && s.watched.Ticket == 0 && w.TTL > 0 {
-		return w
-	}
-	p := s.place()
-	switch left := time.Until(p.Until); {
-	case !p.Known, p.First() && p.Free:
-		return h
-	case p.Until.IsZero():
-		h.TTL = multiplex.Forever
-	default:
-		h.TTL = max(0, left)
-	}
-	if p.Free {
-		h.TTL = 0
-	}
-	h.Token, h.Node = p.Token, p.Node
-	return h
-}
-
-// place returns what is known of the place in the line for the key that the call can't get.
-func (s *waitingCall) place() line.Place {
+func (s *waitingCall) holder() line.Place {
 	p, _ := s.calls.locker.Lines.State(s.policy.BlockedKey(), s.policy.ArbiterNode())
+	if !p.Known || p.First() && p.Free {
+		return line.Place{}
+	}
 	return p
 }
 
 // timeToFree returns for how long the keys are still held, at most, if calls of the process hold
 // them until then; 0 if that is not known.
-func timeToFree(until time.Time, holder *multiplex.WatchState) time.Duration {
-	switch left := time.Until(until); {
-	case left > 0:
+func timeToFree(until time.Time, holder *line.Place) time.Duration {
+	if left := time.Until(until); left > 0 {
 		return left
-	case holder.TTL != multiplex.Forever:
-		return holder.TTL
+	}
+	if left := holder.Left(); holder.Known && left != line.Forever {
+		return left
 	}
 	return 0
 }
 
 // owner returns who has the keys that were found held, if calls of the process hold the keys of the
 // call until then; "" if that is not known.
-func (s *waitingCall) owner(held []string, until time.Time, holder *multiplex.WatchState) string {
+func (s *waitingCall) owner(held []string, until time.Time, holder *line.Place) string {
 	switch {
 	case time.Until(until) > 0:
 		return s.calls.locker.Owner()
@@ -248,24 +216,20 @@ func (s *waitingCall) next() (delay time.Duration) {
 	}
 }
 
-// decide returns what the policy wants, and asks about the line and subscribes as it wants.
+// decide returns what the policy wants, and asks about the line as it wants.
 func (s *waitingCall) decide() wait.Action {
-	for {
-		switch todo := s.policy.Next(s.facts()); todo.Kind {
-		case wait.AskLine:
-			s.lined = todo.Key
-			s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wake)
-		case wait.Subscribe:
-			s.subscribe(todo)
-		default:
-			return todo
-		}
+	todo := s.policy.Next(s.facts())
+	for todo.Kind == wait.AskLine {
+		s.lined = todo.Key
+		s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wake)
+		todo = s.policy.Next(s.facts())
 	}
+	return todo
 }
 
 // facts returns what is known now.
 func (s *waitingCall) facts() wait.Facts {
-	f := wait.Facts{Now: time.Now(), Own: s.own, Watch: s.watchState()}
+	f := wait.Facts{Now: time.Now(), Own: s.own}
 	if lines := s.calls.locker.Lines; lines.Any() {
 		f.Contended = lines.Contended(s.keys, f.Now)
 		key := s.policy.BlockedKey()
@@ -275,20 +239,6 @@ func (s *waitingCall) facts() wait.Facts {
 		}
 	}
 	return f
-}
-
-// subscribe asks a node for the TTL of a key, and for a report of its next change. The key is one
-// that another holds, or the turn of a ticket.
-func (s *waitingCall) subscribe(to wait.Action) {
-	if s.watch != nil && (s.watched.Key != to.Key || s.watched.Ticket != to.Ticket) {
-		s.watch.Close()
-		s.watch = nil
-	}
-	if s.watch == nil {
-		s.watch = s.calls.locker.Mux.Watch(to.Key, to.Ticket, s.wake)
-	}
-	s.watched = to
-	s.watch.Subscribe(to.Node)
 }
 
 // mayAttempt reports whether enough nodes can be reached for the next attempt.

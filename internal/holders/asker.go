@@ -117,7 +117,7 @@ func ask(ctx context.Context, l *link.Link, keys, lines []string) (all []Answer,
 		if conn == nil {
 			return nil, link.ErrNotConnected
 		}
-		q := NewQuery(keys[from:to], lines[min(from, len(lines)):min(to, len(lines))], false)
+		q := NewQuery(keys[from:to], lines[min(from, len(lines)):min(to, len(lines))])
 		answers := q.Run(ctx, conn.Trips)
 		switch {
 		case ctx.Err() != nil:

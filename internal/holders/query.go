@@ -1,5 +1,5 @@
-// Package holders asks nodes who has keys: which token is in their value, and for how long. A node
-// asks that for its watches, and Asker asks all nodes for a person.
+// Package holders asks all nodes for a person who has keys: which token is in their value, and for
+// how long.
 package holders
 
 import (
@@ -27,8 +27,6 @@ type Answer struct {
 	Node byte
 	// Waiting is how many places the key's line has, if that was asked for.
 	Waiting int
-	// Notifies says that the node will report the next change of the key.
-	Notifies bool
 	// Err is an error with which the server replied, as for a user who may not ask.
 	Err error
 }
@@ -38,16 +36,13 @@ type Answer struct {
 type Query struct {
 	trip    trip.Trip
 	perKey  int // commands
-	begin   int // the first of the commands for each key
 	answers []Answer
 	ended   chan trip.End
 }
 
-// The commands for each key. CLIENT CACHING is for the next command only, and nothing comes between
-// the commands of a trip. Between two commands of rueidis a trip may.
+// The commands for each key.
 const (
-	commandCaching = iota // only to be notified
-	commandTTL
+	commandTTL = iota
 	commandToken
 	commandLine // only to be told the length of the line
 	commands
@@ -57,26 +52,16 @@ const (
 var lastByte = strconv.Itoa(resp.MaxText - 1)
 
 // NewQuery returns a query about keys, given with their prefix, and about the lines for them; nil:
-// not about lines. notify asks the node to report the next change of each key. A server that took
-// CLIENT TRACKING in the handshake reports it. One without it answers CLIENT CACHING with an error,
-// and still says the rest.
-func NewQuery(keys, lines []string, notify bool) *Query {
+// not about lines.
+func NewQuery(keys, lines []string) *Query {
 	q := &Query{
-		begin: commandTTL, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
+		perKey: commandLine, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
 	}
-	end := commandLine
 	if len(lines) > 0 {
-		end = commands
+		q.perKey = commands
 	}
-	if notify {
-		q.begin = commandCaching
-	}
-	q.perKey = end - q.begin
 	var text []byte
 	for i, key := range keys {
-		if notify {
-			text = resp.AppendCommand(text, "CLIENT", "CACHING", "YES")
-		}
 		text = resp.AppendCommand(text, "PTTL", key)
 		text = resp.AppendCommand(text, "GETRANGE", key, "0", lastByte)
 		if len(lines) > 0 {
@@ -107,9 +92,7 @@ func (q *Query) Run(ctx context.Context, conn *trip.Conn) []Answer {
 // OnReply takes one reply.
 func (q *Query) OnReply(i int, r resp.Reply) {
 	a := &q.answers[i/q.perKey]
-	switch command := i%q.perKey + q.begin; {
-	case command == commandCaching:
-		a.Notifies = r.Kind == resp.KindStatus
+	switch command := i % q.perKey; {
 	case command == commandLine:
 		a.Waiting = int(r.Int) // 0 if the client may not ask for that
 	case r.Kind == resp.KindError:

@@ -94,7 +94,9 @@ func (k *key) brokenOwners() string {
 
 // contendsAbove reports whether c contends for a key with a larger name.
 func (c *Call) contendsAbove(name string) bool {
-	return slices.ContainsFunc(c.keys, func(k *key) bool { return k.contender == c && k.name > name })
+	return slices.ContainsFunc(c.keys, func(k *key) bool {
+		return k.contender == c && k.name > name
+	})
 }
 
 func (k *key) brokenParked() string {

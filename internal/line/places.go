@@ -20,16 +20,16 @@ const (
 //
 // All methods are safe for concurrent use.
 type Places struct {
-	ask func(node int, a Ask) // sends a question; set once
-	any atomic.Int64          // how many keys are known: without any, a call reads nothing else
+	node func(key string, i int) *Node // set once
+	any  atomic.Int64                  // how many keys are known: if none, nothing else is read
 
 	mu      sync.Mutex // guards all below; a leaf but for the logs of the nodes
 	byKey   map[string]*inLine
 	evictAt int // how many keys make it worth to look which of them can be forgotten
 }
 
-// NewPlaces returns no places. ask sends a question to a node, by its number, and must not block.
-func NewPlaces(ask func(node int, a Ask)) *Places { return &Places{ask: ask} }
+// NewPlaces returns no places. node returns a node by its number, which a key has.
+func NewPlaces(node func(key string, i int) *Node) *Places { return &Places{node: node} }
 
 // inLine is what is known of the line for one key.
 type inLine struct {
@@ -39,10 +39,12 @@ type inLine struct {
 	left      bool   // the process wants no place, or has left it
 	wake      func() // of the call that asked last
 	contended time.Time
+	watch     *Watch // of the key for the first client, else of the ticket before; nil: none
 }
 
-// Ask asks the node for a place, or renews the one that there is there. wake is called when the
-// node has answered, or can't, later than Ask returns. It must not block.
+// Ask asks the node for a place, or renews the one that there is there, and watches what the turn
+// of the process waits for. wake is called when the node has answered, or can't, later than Ask
+// returns, and each time that State may say more. It must not block.
 func (l *Places) Ask(key string, node int, wake func()) {
 	now := time.Now()
 	l.mu.Lock()
@@ -80,7 +82,8 @@ func (l *Places) send(key string, in *inLine) {
 	in.asking = true
 	l.mu.Unlock()
 	if !asking {
-		l.ask(in.node, Ask{key, ticket, false, func(p Place) { l.answered(key, in, p) }})
+		answered := func(p Place) { l.answered(key, in, p) }
+		l.node(key, in.node).Ask(Ask{Key: key, Ticket: ticket, Answered: answered})
 	}
 }
 
@@ -98,24 +101,71 @@ func (l *Places) answered(key string, in *inLine, p Place) {
 	default:
 		in.contended = time.Now()
 	}
-	wake := in.wake
 	if in.left || l.byKey[key] != in {
 		l.leave(key, in)
+	} else {
+		l.watch(key, in)
 	}
+	l.mu.Unlock()
+	l.notify(in)
+}
+
+// notify wakes the call that asked last.
+func (l *Places) notify(in *inLine) {
+	l.mu.Lock()
+	wake := in.wake
 	l.mu.Unlock()
 	if wake != nil {
 		wake()
 	}
 }
 
-// State returns what is known of the place for a key on this node. asking: an answer is to come.
+// watch watches what the turn of the process waits for, if the node has said what that is. A watch
+// that will report it stays. mu is held.
+func (l *Places) watch(key string, in *inLine) {
+	p := &in.place
+	if w := in.watch; w != nil && p.Known && w.ticket == p.Before {
+		if is, active := w.State(); active && !is.Silent {
+			return
+		}
+	}
+	in.unwatch()
+	if p.Known && p.Ticket > 0 && !(p.First() && p.Free) {
+		in.watch = l.node(key, in.node).Watch(key, p.Before, func() { l.notify(in) })
+	}
+}
+
+func (in *inLine) unwatch() {
+	if in.watch != nil {
+		in.watch.Close()
+		in.watch = nil
+	}
+}
+
+// State returns what is known of the place for a key on this node, and of the one who has the key.
+// asking: an answer is to come.
 func (l *Places) State(key string, node int) (p Place, asking bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if in := l.byKey[key]; in != nil && in.node == node {
-		return in.place, in.asking
+	in := l.byKey[key]
+	if in == nil || in.node != node {
+		return Place{}, false
 	}
-	return Place{}, false
+	if p = in.place; in.watch == nil {
+		p.Turn = p.First() && p.Free
+		return p, in.asking
+	}
+	is, active := in.watch.State()
+	switch p.Silent = is.Silent; {
+	case !active:
+		p.Turn = true
+	case !is.Known: // the answer is to come
+	case p.First():
+		p.Until, p.Free, p.Token, p.Turn = is.Until, is.Free, is.Token, is.Free
+	default:
+		p.Turn = !is.Free
+	}
+	return p, in.asking
 }
 
 // Any reports whether anything is known of any line.
@@ -153,6 +203,7 @@ func (l *Places) LeaveAll() {
 
 // leave tells the node. While an answer is to come, that is left to answered. mu is held.
 func (l *Places) leave(key string, in *inLine) {
+	in.unwatch()
 	if in.left = true; in.asking {
 		return
 	}
@@ -161,7 +212,7 @@ func (l *Places) leave(key string, in *inLine) {
 	}
 	if ticket := in.place.Ticket; ticket > 0 {
 		in.place = Place{}
-		l.ask(in.node, Ask{Key: key, Ticket: ticket, Leave: true})
+		l.node(key, in.node).Ask(Ask{Key: key, Ticket: ticket})
 	}
 }
 

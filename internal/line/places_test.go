@@ -2,6 +2,7 @@ package line
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,34 +10,97 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nodes note what they are asked, and answer when the test wants it.
+// nodes note what they are asked about lines, and answer when the test wants it. They have answers
+// for watches.
 type nodes struct {
+	t       *testing.T
+	all     map[int]*Node
+	down    bool
+	watched Place // what is answered to a watch
+
+	mu    sync.Mutex // guards all below
 	asked []string
-	open  []func(Place)
+	open  []chan Place
 }
 
-func (n *nodes) ask(node int, a Ask) {
-	what := "asks"
-	if a.Leave {
-		what = "leaves"
-	} else {
-		n.open = append(n.open, a.Answered)
+func newNodes(t *testing.T) *nodes {
+	t.Helper()
+	n := &nodes{t: t, all: map[int]*Node{}, watched: Place{Known: true, Free: true}}
+	t.Cleanup(func() {
+		for _, node := range n.all {
+			node.Close(t.Context())
+		}
+	})
+	return n
+}
+
+func (n *nodes) places() *Places {
+	return NewPlaces(func(_ string, i int) *Node {
+		if n.all[i] == nil {
+			node := NewNode(nil, nil, "", "", 0)
+			node.down = func() bool { return n.down }
+			node.exchange = func(asked []*question, answers []Place) {
+				n.exchange(i, asked, answers)
+			}
+			n.all[i] = node
+		}
+		return n.all[i]
+	})
+}
+
+func (n *nodes) note(format string, what ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.asked = append(n.asked, fmt.Sprintf(format, what...))
+}
+
+func (n *nodes) exchange(node int, asked []*question, answers []Place) {
+	for i, q := range asked {
+		switch {
+		case q.watch != nil:
+			n.note("watches %d %d", node, q.watch.ticket)
+			answers[i] = n.watched
+		case q.Answered == nil:
+			n.note("leaves %d/%s %d", node, q.Key, q.Ticket)
+		default:
+			answer := make(chan Place)
+			n.mu.Lock()
+			n.open = append(n.open, answer)
+			n.mu.Unlock()
+			n.note("asks %d/%s %d", node, q.Key, q.Ticket)
+			answers[i] = <-answer
+		}
 	}
-	n.asked = append(n.asked, fmt.Sprintf("%s %d/%s %d", what, node, a.Key, a.Ticket))
 }
 
-// answer answers the oldest question.
+// answer answers the oldest question about a line.
 func (n *nodes) answer(p Place) {
-	answered := n.open[0]
+	synctest.Wait()
+	n.mu.Lock()
+	answer := n.open[0]
 	n.open = n.open[1:]
-	answered(p)
+	n.mu.Unlock()
+	answer <- p
+	synctest.Wait()
 }
 
 // took returns what was asked since the last time.
 func (n *nodes) took() []string {
+	synctest.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	asked := n.asked
 	n.asked = nil
 	return asked
+}
+
+// inBubble runs a test with nodes.
+func inBubble(t *testing.T, test func(t *testing.T, n *nodes, p *Places)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNodes(t)
+		test(t, n, n.places())
+	})
 }
 
 var inLine9 = Place{Known: true, Ticket: 9, Before: 7}
@@ -44,85 +108,134 @@ var inLine9 = Place{Known: true, Ticket: 9, Before: 7}
 // The goal: a call is not woken by an answer that it finds when Ask returns. Otherwise a call that
 // is held back would ask a node that is down again and again.
 func TestPlaces_NoWakeBeforeAskReturns(t *testing.T) {
-	p := NewPlaces(func(_ int, a Ask) { a.Answered(Place{}) })
-	p.Ask("k", 1, func() { require.Fail(t, "woken") })
-	place, asking := p.State("k", 1)
-	require.Equal(t, Place{}, place)
-	require.False(t, asking)
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+		n.down = true
+		p.Ask("k", 1, func() { require.Fail(t, "woken") })
+		place, asking := p.State("k", 1)
+		require.Equal(t, Place{}, place)
+		require.False(t, asking)
+	})
 }
 
 // The goal: a place is renewed if there is one, and a call that waits for it is told.
 func TestPlaces_Renew(t *testing.T) {
-	n := new(nodes)
-	p := NewPlaces(n.ask)
-	p.Renew("k")
-	woken := 0
-	p.Ask("k", 1, func() { woken++ })
-	p.Renew("k")
-	require.Equal(t, []string{"asks 1/k 0"}, n.took(), "no ticket is known yet")
-	n.answer(inLine9)
-	p.Renew("k")
-	p.Renew("k")
-	require.Equal(t, []string{"asks 1/k 9"}, n.took(), "an answer is to come")
-	n.answer(inLine9)
-	require.Equal(t, 2, woken)
-	p.Leave("k")
-	p.Renew("k")
-	require.Equal(t, []string{"leaves 1/k 9"}, n.took())
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+		p.Renew("k")
+		woken := 0
+		p.Ask("k", 1, func() { woken++ })
+		p.Renew("k")
+		require.Equal(t, []string{"asks 1/k 0"}, n.took(), "no ticket is known yet")
+		n.answer(inLine9)
+		p.Renew("k")
+		p.Renew("k")
+		require.Equal(t, []string{"watches 1 7", "asks 1/k 9"}, n.took(), "an answer is to come")
+		n.answer(inLine9)
+		require.Equal(t, 3, woken)
+		p.Leave("k")
+		p.Renew("k")
+		require.Equal(t, []string{"leaves 1/k 9"}, n.took())
+	})
 }
 
 // The goal: a process has one place for a key, which the next of its calls renews, and leaves it
 // once.
 func TestPlaces_OneForAKey(t *testing.T) {
-	n := new(nodes)
-	p := NewPlaces(n.ask)
-	woken := ""
-	p.Ask("k", 1, func() { woken += "a" })
-	p.Ask("k", 1, func() { woken += "b" }) // an answer is to come
-	require.Equal(t, []string{"asks 1/k 0"}, n.took())
-	_, asking := p.State("k", 1)
-	require.True(t, asking)
-	n.answer(inLine9)
-	require.Equal(t, "b", woken)
-	place, asking := p.State("k", 1)
-	require.Equal(t, inLine9, place)
-	require.False(t, asking)
-	p.Ask("k", 1, func() {})
-	n.answer(Place{}) // the node did not answer: the place may be there
-	p.Leave("k")
-	p.Leave("k")
-	require.Equal(t, []string{"asks 1/k 9", "leaves 1/k 9"}, n.took())
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+		woken := ""
+		p.Ask("k", 1, func() { woken += "a" })
+		p.Ask("k", 1, func() { woken += "b" }) // an answer is to come
+		require.Equal(t, []string{"asks 1/k 0"}, n.took())
+		_, asking := p.State("k", 1)
+		require.True(t, asking)
+		n.answer(inLine9)
+		require.Equal(t, "bb", woken, "by the place, and by the answer to the watch")
+		place, asking := p.State("k", 1)
+		require.Equal(t, inLine9, place)
+		require.False(t, asking)
+		p.Ask("k", 1, func() {})
+		n.answer(Place{}) // the node did not answer: the place may be there
+		p.Leave("k")
+		p.Leave("k")
+		require.Equal(t, []string{"watches 1 7", "asks 1/k 9", "leaves 1/k 9"}, n.took())
+	})
 }
 
 // The goal: a place that comes late is left: nobody waits any more, or another node is the arbiter.
 func TestPlaces_ALateAnswerLeavesNoPlace(t *testing.T) {
-	n := new(nodes)
-	p := NewPlaces(n.ask)
-	p.Ask("k", 1, func() {})
-	p.Leave("k")
-	require.Equal(t, []string{"asks 1/k 0"}, n.took())
-	n.answer(inLine9)
-	require.Equal(t, []string{"leaves 1/k 9"}, n.took())
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+		p.Ask("k", 1, func() {})
+		p.Leave("k")
+		require.Equal(t, []string{"asks 1/k 0"}, n.took())
+		n.answer(inLine9)
+		require.Equal(t, []string{"leaves 1/k 9"}, n.took())
 
-	p.Ask("k", 1, func() {})
-	p.Ask("k", 2, func() {})
-	n.answer(inLine9)
-	n.answer(Place{Known: true, Ticket: 3})
-	require.Equal(t, []string{"asks 1/k 0", "asks 2/k 0", "leaves 1/k 9"}, n.took())
-	place, _ := p.State("k", 2)
-	require.EqualValues(t, 3, place.Ticket)
-	place, _ = p.State("k", 1)
-	require.Zero(t, place)
-	p.LeaveAll()
-	require.Equal(t, []string{"leaves 2/k 3"}, n.took())
+		p.Ask("k", 1, func() {})
+		synctest.Wait()
+		p.Ask("k", 2, func() {})
+		n.answer(inLine9)
+		n.answer(Place{Known: true, Ticket: 3, Free: true})
+		require.Equal(t, []string{"asks 1/k 0", "asks 2/k 0", "leaves 1/k 9"}, n.took())
+		place, _ := p.State("k", 2)
+		require.EqualValues(t, 3, place.Ticket)
+		place, _ = p.State("k", 1)
+		require.Zero(t, place)
+		p.LeaveAll()
+		require.Equal(t, []string{"leaves 2/k 3"}, n.took())
+	})
+}
+
+// The goal: a call is told of its turn once: the first one when the key is free or may be, another
+// one when the ticket before it has left. A watch that will report it is not made again.
+func TestPlaces_TellsOfTheTurn(t *testing.T) {
+	held := Place{Known: true, Ticket: 9, Token: "t"}
+	freed := Place{Known: true, Ticket: 9, Free: true}
+	isThere, isMissing := Place{Known: true, Token: "u"}, Place{Known: true, Free: true}
+	for _, test := range []struct {
+		place, watched Place
+		want           string
+		turn           bool
+	}{
+		{freed, Place{}, "", true},
+		{held, isThere, "watches 1 0", false},
+		{held, isMissing, "watches 1 0", true},
+		{held, Place{}, "watches 1 0", true}, // it is not known
+		{inLine9, isMissing, "watches 1 7", false},
+		{inLine9, isThere, "watches 1 7", true},
+		{Place{Known: true}, Place{}, "", false}, // the line is full
+	} {
+		inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+			n.watched = test.watched
+			woken := 0
+			p.Ask("k", 1, func() { woken++ })
+			n.answer(test.place)
+			asked := n.took()[1:]
+			if test.want == "" {
+				require.Empty(t, asked)
+			} else {
+				require.Equal(t, []string{test.want}, asked)
+			}
+			place, asking := p.State("k", 1)
+			require.False(t, asking)
+			require.Equal(t, test.turn, place.Turn)
+			if test.turn || test.want == "" {
+				return
+			}
+			p.Renew("k")
+			n.answer(test.place)
+			require.Equal(t, []string{"asks 1/k 9"}, n.took(), "the watch stays")
+			woken = 0
+			n.all[1].Invalidated(nil)
+			require.Equal(t, 1, woken)
+			place, _ = p.State("k", 1)
+			require.True(t, place.Turn)
+		})
+	}
 }
 
 // The goal: the process knows for a while that others want a key, and not longer. It knows that
 // nobody does if it finds the key free and the line empty.
 func TestPlaces_Contended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := new(nodes)
-		p := NewPlaces(n.ask)
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		contended := func() string { return p.Contended([]string{"a", "k"}, time.Now()) }
 		require.False(t, p.Any())
 		p.Ask("k", 1, func() {})
@@ -145,9 +258,7 @@ func TestPlaces_Contended(t *testing.T) {
 
 // The goal: keys that others wanted once take no memory for ever, and what is in use stays.
 func TestPlaces_Forgets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := new(nodes)
-		p := NewPlaces(n.ask)
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		for i := range 3 * maxLines {
 			p.Ask(fmt.Sprint("k", i), 1, func() {})
 			n.answer(inLine9)

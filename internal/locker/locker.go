@@ -77,7 +77,7 @@ func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
 	if err := k.connect(nodes); err != nil {
 		return nil, err
 	}
-	k.Lines = line.NewPlaces(k.Mux.AskLine)
+	k.Lines = line.NewPlaces(k.Mux.Line)
 	return k, nil
 }
 

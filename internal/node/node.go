@@ -22,9 +22,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 // MaxFlush is the most keys in one flush, where long ones count as several. It is large enough that
@@ -37,24 +37,26 @@ type Config struct {
 	// Link is the configuration of its Link. The Node sets the Owner.
 	Link  link.Config
 	Group *Group
+	// Client is the client's name in lines, and Timeout is the NodeTimeout.
+	Client  string
+	Timeout time.Duration
 	// StateChanged takes each new state of the node. It must not block.
 	StateChanged func(link.State)
 }
 
 // Node is one master: the link to it, and what it is sent.
 type Node struct {
-	Link    *link.Link
-	Watches *watch.Registry
-	Counts  stats.Node
+	Link   *link.Link
+	Lines  *line.Node
+	Counts stats.Node
 
 	// What makes a trip to the server, on the connection that there is. Tests set others before the
 	// node is used.
 	//
-	// SendFlush sends operations, and returns with the answers. QueryWatches does so for watches.
-	// Commands returns the newer commands that the node can use, if it is connected.
-	SendFlush    func(f *Flush)
-	QueryWatches func(keys []string, replies []watch.Reply)
-	Commands     func() (set link.CommandSet, connected bool)
+	// SendFlush sends operations, and returns with the answers. Commands returns the newer commands
+	// that the node can use, if it is connected.
+	SendFlush func(f *Flush)
+	Commands  func() (set link.CommandSet, connected bool)
 
 	index        int
 	group        *Group
@@ -84,13 +86,15 @@ func New(cfg Config) (n *Node, err error) {
 	}
 	n.responsiveness.epoch = time.Now()
 	n.acquireErrors.recheck = make(chan struct{}, 1)
-	n.SendFlush = n.sendOperations
-	n.QueryWatches, n.Commands = n.sendWatches, n.newerCommands
-	n.Watches = n.newWatches(cfg.Link.Endpoint.Name)
+	n.SendFlush, n.Commands = n.sendOperations, n.newerCommands
 	cfg.Link.Owner = n
 	n.Link, err = link.New(cfg.Link)
+	n.Lines = line.NewNode(n.Link, &n.Counts, cfg.Link.Prefix, cfg.Client, cfg.Timeout)
 	return n, err
 }
+
+// Invalidated takes the keys that the server reports as changed.
+func (n *Node) Invalidated(keys []string) { n.Lines.Invalidated(keys) }
 
 // newerCommands is Commands of the connection that there is.
 func (n *Node) newerCommands() (set link.CommandSet, connected bool) {

@@ -15,7 +15,7 @@ type Look struct {
 	Free, Held, Unknown []string
 	// Nodes are the addresses of the nodes that have one of the held keys.
 	Nodes []string
-	// At is the first node that has a held key, as a node of Watch.
+	// At is the first node that has a held key, as a number for Line.
 	At map[string]int
 }
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/holders"
-	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -61,37 +60,23 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 	return m, nil
 }
 
-// Watch returns a watch of one key, given without the prefix: see multiplex.Mux.Watch. If ticket is
-// not 0, it is a watch of the turn of this ticket in the line for the key. Its nodes are those of
-// the key's first group, and behind them those of the second, if it has two.
-func (m *Mux) Watch(key string, ticket int64, wake func()) *multiplex.Watch {
-	at, name := m.Layout.Places(key), m.prefix+key
-	if ticket != 0 {
-		name = m.prefix + ids.TurnOf(key, ticket)
+// Line returns a node as callers ask it about a key and its line. Its number is that among the
+// nodes of the key's first group, and behind them those of the second, if it has two.
+func (m *Mux) Line(key string, node int) *line.Node {
+	at := m.Layout.Places(key)
+	last := at[len(at)-1].Mux
+	if behind := m.offset(key, last); node >= behind {
+		return m.Muxes[last].Line(node - behind)
 	}
-	if len(at) > 1 {
-		return m.Muxes[at[0].Mux].WatchBoth(m.Muxes[at[1].Mux], name, wake)
-	}
-	return m.Muxes[at[0].Mux].Watch(name, wake)
+	return m.Muxes[at[0].Mux].Line(node)
 }
 
-// offset returns how many nodes of Watch are before those of one of the key's groups.
+// offset returns how many numbers of Line are before those of one of the key's groups.
 func (m *Mux) offset(key string, group int) int {
 	if first := m.Layout.Places(key)[0].Mux; first != group {
 		return len(m.Layout.Muxes[first].Nodes)
 	}
 	return 0
-}
-
-// AskLine asks a node about the line for a key. The number is that of a node of Watch.
-func (m *Mux) AskLine(node int, a line.Ask) {
-	at := m.Layout.Places(a.Key)
-	last := at[len(at)-1].Mux
-	if behind := m.offset(a.Key, last); node >= behind {
-		m.Muxes[last].AskLine(node-behind, a)
-		return
-	}
-	m.Muxes[at[0].Mux].AskLine(node, a)
 }
 
 // sets returns the sets of nodes in each of which the keys of a place need a quorum.
@@ -134,7 +119,7 @@ func (m *Mux) Side(key string, refused []string, last int) int {
 }
 
 // Arbiter chooses the node that has the line for a key, given without the prefix, on one of its
-// sides, or on its last one: see multiplex.Mux.Arbiter. The number is that of a node of Watch.
+// sides, or on its last one: see multiplex.Mux.Arbiter. The number is for Line.
 func (m *Mux) Arbiter(key string, on, skip int) int {
 	sides := m.sides(key)
 	s := sides[min(on, len(sides)-1)]

@@ -33,6 +33,7 @@ var large = map[string]int{"multiplex": 2580, "internal/memorynode": 2490}
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
+	"internal/line": "that of the process's places comes before that of a node's watches",
 	"lease":         "a term's own guards its validity alone; the manager's is taken before it",
 	"lockpipetest":  "nodes, output and in-process nodes are independent leaves",
 	"internal/node": "the order of flushes comes first; pending releases and refused keys are leaves",

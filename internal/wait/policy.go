@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/line"
-	"github.com/lockpipe/lockpipe/internal/watch"
 )
 
 const (
@@ -38,23 +37,20 @@ type Kind int
 const (
 	// Wait: the call waits for the delay of the action, or until something wakes it.
 	Wait Kind = iota
-	// AskLine: the call asks the node for its place in the line for the key, and takes the next
-	// action at once.
+	// AskLine: the call asks the node for its place in the line for the key, to be told of its
+	// turn, and takes the next action at once.
 	AskLine
-	// Subscribe: the call subscribes to the key on the node, and takes the next action at once.
-	Subscribe
 	// Attempt: the call makes an attempt on all nodes.
 	Attempt
 )
 
 // Action is what a waiting call does next.
 type Action struct {
-	Kind   Kind
-	Delay  time.Duration // of Wait; positive
-	Key    string        // of AskLine and Subscribe
-	Ticket int64         // of Subscribe, if it is to the turn of this ticket, not to the key
-	Node   int           // of AskLine and Subscribe
-	Retry  bool          // of Attempt: it continues the last one, so nothing may hold it up
+	Kind  Kind
+	Delay time.Duration // of Wait; positive
+	Key   string        // of AskLine
+	Node  int           // of AskLine
+	Retry bool          // of Attempt: it continues the last one, so nothing may hold it up
 }
 
 // Facts is what a waiting call knows at one moment.
@@ -64,19 +60,18 @@ type Facts struct {
 	Contended string
 	// Own is the token of its last attempt, which the arbiter may still have for a moment.
 	Own string
-	// Place is what the arbiter said after the last AskLine. Asking: it has not answered yet. Watch
-	// is what it reports after the last Subscribe. All are zero before the first.
+	// Place is what the arbiter has said since the last AskLine. Asking: it has not answered yet.
+	// Both are zero before the first.
 	Place  line.Place
 	Asking bool
-	Watch  watch.State
 }
 
 // Policy decides when one waiting call asks which nodes for its keys.
 //
 // While the process holds the keys, the call waits. Otherwise it contends on the nodes. One node is
 // the arbiter, the same for all contenders, and has a line of them for the key that the call can't
-// get. The first one subscribes to the key. Each other one subscribes to the turn of the ticket
-// before its own. Who leaves the line behind a release tells the next one so, and nobody else. A
+// get. The first one watches the key. Each other one watches the turn of the ticket before its own:
+// see line.Places. Who leaves the line behind a release tells the next one so, and nobody else. A
 // call whose turn it is asks all nodes at once.
 //
 // The line is advice: the votes alone decide who has the keys. A call that was told nothing looks
@@ -103,7 +98,6 @@ type Policy struct {
 	blockedKey  string        // the key that another token holds; empty: none is known
 	arbiter     int           // the node to ask, if blockedKey is set; -1: none is connected
 	stage       stage         // at the arbiter
-	first       bool          // nobody was before the call when it asked
 	renewAt     time.Time     // when to ask again for the place
 	pollAt      time.Time     // the same, if the arbiter pushes nothing
 	delay       time.Duration // the last random delay between two attempts
@@ -122,8 +116,7 @@ type stage int
 const (
 	outside  stage = iota // it has not asked
 	asking                // it has asked for its place
-	tooMany               // there is none: the line is full
-	watching              // it has subscribed
+	answered              // it has a place, or the line is full
 	onTurn                // it is its turn
 )
 
@@ -181,81 +174,71 @@ func (p *Policy) start(f Facts) {
 // inLine goes by what the arbiter says of the line for the blocked key.
 func (p *Policy) inLine(f Facts) Action {
 	switch {
+	case p.stage == onTurn:
+		return p.turn(f.Now)
 	case p.stage == asking && f.Asking:
 		return p.until(p.answerBy, f.Now)
 	case p.stage == asking && f.Place.Known:
-		return p.placed(f)
+		p.placed(f)
 	case p.stage == asking && !p.attempted:
 		return p.attempt()
 	case p.stage == asking: // the arbiter can't be asked
 		return p.until(p.retryAt, f.Now)
-	case p.stage == onTurn:
-		return p.turn(f.Now)
-	case p.stage == tooMany && f.Now.Before(p.renewAt):
-		return waitUntil(p.renewAt, f.Now)
-	case p.stage == watching && f.Now.Before(p.lookAt(f.Watch)):
-		return p.watched(f)
+	}
+	if p.stage == answered && f.Now.Before(p.lookAt(f.Place)) {
+		return p.await(f)
 	}
 	p.stage, p.answerBy = asking, f.Now.Add(p.patience)
 	return Action{Kind: AskLine, Key: p.blockedKey, Node: p.arbiter}
 }
 
 // placed takes the place of the call.
-func (p *Policy) placed(f Facts) Action {
+func (p *Policy) placed(f Facts) {
 	l := f.Place
-	if !l.Free && l.Token != f.Own {
-		p.futileTries = 0
-	}
-	p.first = l.First()
 	if l.Free || l.Before != p.before {
 		p.renewals = 0
 	}
 	p.before = l.Before
 	renewal := (minRenewal + time.Duration(l.Ahead)*renewalPerPlace) << min(p.renewals, 5)
-	if p.renewals++; p.first || renewal > maxRenewal {
+	if p.renewals++; l.First() || renewal > maxRenewal {
 		renewal = maxRenewal
 	}
-	p.renewAt, p.stage = f.Now.Add(renewal), watching
+	p.renewAt, p.stage = f.Now.Add(renewal), answered
 	p.pollAt = f.Now.Add(p.delay * time.Duration(1+l.Ahead))
-	switch {
-	case l.Ticket == 0:
-		p.stage = tooMany
-		return waitUntil(p.renewAt, f.Now)
-	case p.first && l.Free:
-		return p.turn(f.Now)
-	}
-	return Action{Kind: Subscribe, Key: p.blockedKey, Ticket: l.Before, Node: p.arbiter}
 }
 
-// watched goes by what the arbiter reports: of the key, or of the ticket before the call's.
-func (p *Policy) watched(f Facts) Action {
-	w := f.Watch
-	there := w.Known && w.TTL > 0
-	until := p.lookAt(w)
+// await waits for what the arbiter reports: of the key, or of the ticket before the call's.
+func (p *Policy) await(f Facts) Action {
+	l, until := f.Place, p.lookAt(f.Place)
+	if l.Known && !l.Free && l.Token != f.Own {
+		p.futileTries = 0
+	}
+	ends := l.First() && !l.Until.IsZero()
 	switch {
-	case !w.Active, w.Known && there != p.first: // the key is gone, or the ticket has left
+	case l.Turn, ends && !f.Now.Before(l.Until):
 		return p.turn(f.Now)
-	case p.first && there:
-		if w.Token != f.Own {
-			p.futileTries = 0
-		}
-		if free := f.Now.Add(w.TTL); free.Before(until) {
-			until = free
-		}
-	}
-	if p.first && !f.Now.Before(p.askAllAt) {
+	case l.First() && !f.Now.Before(p.askAllAt):
 		return p.attempt()
+	case l.First():
+		until = earlier(until, p.askAllAt)
 	}
-	if p.first && p.askAllAt.Before(until) {
-		until = p.askAllAt
+	if ends {
+		until = earlier(until, l.Until)
 	}
 	return waitUntil(until, f.Now)
 }
 
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
 // lookAt returns when to ask again: without pushes, after a delay for the call and each before it.
-func (p *Policy) lookAt(w watch.State) time.Time {
-	if w.Known && !w.Notifies && p.pollAt.Before(p.renewAt) {
-		return p.pollAt
+func (p *Policy) lookAt(l line.Place) time.Time {
+	if l.Silent {
+		return earlier(p.pollAt, p.renewAt)
 	}
 	return p.renewAt
 }

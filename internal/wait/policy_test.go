@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/line"
-	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,21 +15,23 @@ const (
 
 func at(d time.Duration) time.Time { return time.Unix(1000, 0).Add(d) }
 
-// What an arbiter says of the line, and what a node reports of a key or a ticket.
+// What an arbiter says of the line.
 var (
 	inTheLine = line.Place{Known: true, Ticket: 9, Before: 7, Ahead: 2}
-	firstFree = line.Place{Known: true, Ticket: 9, Free: true}
-	firstHeld = line.Place{Known: true, Ticket: 9}
+	hasLeft   = line.Place{Known: true, Ticket: 9, Before: 7, Ahead: 2, Turn: true}
+	firstFree = line.Place{Known: true, Ticket: 9, Free: true, Turn: true}
+	firstHeld = line.Place{Known: true, Ticket: 9, Until: at(10 * second)}
+	firstGone = line.Place{Known: true, Ticket: 9, Until: at(10 * second), Turn: true}
 	full      = line.Place{Known: true}
 	noAnswer  = line.Place{}
 	asked     = line.Place{Ahead: -1} // the answer is to come
-
-	awaited = watch.State{Active: true}
-	gone    = watch.State{}
-	there   = watch.State{Known: true, TTL: 10 * second, Notifies: true, Active: true}
-	missing = watch.State{Known: true, Notifies: true, Active: true}
-	silent  = watch.State{Known: true, TTL: 10 * second, Active: true}
 )
+
+// silent is a place at an arbiter that reports no changes.
+func silent(l line.Place) line.Place {
+	l.Silent = true
+	return l
+}
 
 // refused returns the policy of a call whose first attempt was refused because of "k".
 func refused() *Policy {
@@ -49,19 +50,13 @@ type step struct {
 	want  Action
 }
 
-func look(d time.Duration, l line.Place, w watch.State, want Action) step {
-	return step{factsOf(d, l, w), want}
-}
-
-func factsOf(d time.Duration, l line.Place, w watch.State) Facts {
-	return Facts{Now: at(d), Place: l, Asking: l == asked, Watch: w}
+func look(d time.Duration, l line.Place, want Action) step {
+	return step{Facts{Now: at(d), Place: l, Asking: l == asked}, want}
 }
 
 var (
-	asks      = Action{Kind: AskLine, Key: "k", Node: 1}
-	attempts  = Action{Kind: Attempt}
-	watches   = Action{Kind: Subscribe, Key: "k", Node: 1}
-	watchesIt = Action{Kind: Subscribe, Key: "k", Ticket: 7, Node: 1}
+	asks     = Action{Kind: AskLine, Key: "k", Node: 1}
+	attempts = Action{Kind: Attempt}
 )
 
 func waits(d time.Duration) Action { return Action{Kind: Wait, Delay: d} }
@@ -69,82 +64,68 @@ func waits(d time.Duration) Action { return Action{Kind: Wait, Delay: d} }
 // The goal: each rule of a call whose first attempt was refused.
 func TestPolicy_Rules(t *testing.T) {
 	for name, steps := range map[string][]step{
-		"the first one watches the key, and asks when it is gone": {
-			look(0, asked, gone, asks),
-			look(0, asked, gone, waits(160*ms)),
-			look(1*ms, firstHeld, gone, watches),
-			look(1*ms, firstHeld, awaited, waits(159*ms)),
-			look(2*ms, firstHeld, there, waits(158*ms)),
-			look(9*ms, firstHeld, gone, attempts),
+		"the first one waits for the key, and asks when it is gone": {
+			look(0, asked, asks),
+			look(0, asked, waits(160*ms)),
+			look(1*ms, firstHeld, waits(159*ms)),
+			look(2*ms, firstHeld, waits(158*ms)),
+			look(9*ms, firstGone, attempts),
 		},
 		"the first one asks at once for a key that is free": {
-			look(0, asked, gone, asks),
-			look(1*ms, firstFree, gone, attempts),
-		},
-		"the key became free before the first one watched it": {
-			look(0, asked, gone, asks),
-			look(1*ms, firstHeld, gone, watches),
-			look(2*ms, firstHeld, missing, attempts),
+			look(0, asked, asks),
+			look(1*ms, firstFree, attempts),
 		},
 		"the first one makes an attempt now and then: only the arbiter may have the key": {
-			look(0, asked, gone, asks),
-			look(1*ms, firstHeld, gone, watches),
-			look(160*ms, firstHeld, there, attempts),
+			look(0, asked, asks),
+			look(1*ms, firstHeld, waits(159*ms)),
+			look(160*ms, firstHeld, attempts),
 		},
 		"the key's time runs out": {
-			look(0, asked, gone, asks),
-			look(1*ms, firstHeld, gone, watches),
-			look(2*ms, firstHeld, watch.State{Known: true, TTL: 5 * ms, Active: true}, waits(5*ms)),
-			look(7*ms, firstHeld, missing, attempts),
+			look(0, asked, asks),
+			look(2*ms, line.Place{Known: true, Ticket: 9, Until: at(7 * ms)}, waits(5*ms)),
+			look(7*ms, line.Place{Known: true, Ticket: 9, Until: at(7 * ms)}, attempts),
 		},
-		"another one watches the ticket before it, and asks when that has left": {
-			look(0, asked, gone, asks),
-			look(1*ms, inTheLine, gone, watchesIt),
-			look(1*ms, inTheLine, awaited, waits(160*ms)),
-			look(2*ms, inTheLine, missing, waits(159*ms)),
-			look(9*ms, inTheLine, gone, attempts),
-		},
-		"the ticket before it left before it watched that": {
-			look(0, asked, gone, asks),
-			look(1*ms, inTheLine, gone, watchesIt),
-			look(2*ms, inTheLine, there, attempts),
+		"another one waits for the ticket before it, and asks when that has left": {
+			look(0, asked, asks),
+			look(1*ms, inTheLine, waits(160*ms)),
+			look(2*ms, inTheLine, waits(159*ms)),
+			look(9*ms, hasLeft, attempts),
 		},
 		"another one makes no attempt, and asks again for its place": {
-			look(0, asked, gone, asks),
-			look(1*ms, inTheLine, gone, watchesIt),
-			look(160*ms, inTheLine, missing, waits(1*ms)),
-			look(161*ms, inTheLine, missing, asks),
-			look(161*ms, asked, missing, waits(160*ms)),
-			look(162*ms, inTheLine, missing, watchesIt),
-			look(163*ms, inTheLine, missing, waits(319*ms)), // and half as often
+			look(0, asked, asks),
+			look(1*ms, inTheLine, waits(160*ms)),
+			look(160*ms, inTheLine, waits(1*ms)),
+			look(161*ms, inTheLine, asks),
+			look(161*ms, asked, waits(160*ms)),
+			look(162*ms, inTheLine, waits(320*ms)), // and half as often
 		},
 		"without pushes it asks again after the delay, once for each client until its turn": {
-			look(0, asked, gone, asks),
-			look(1*ms, inTheLine, gone, watchesIt),
-			look(2*ms, inTheLine, watch.State{Known: true, Active: true}, waits(59*ms)),
-			look(61*ms, inTheLine, watch.State{Known: true, Active: true}, asks),
+			look(0, asked, asks),
+			look(1*ms, inTheLine, waits(160*ms)),
+			look(2*ms, silent(inTheLine), waits(59*ms)),
+			look(61*ms, silent(inTheLine), asks),
 		},
 		"nor does the first one wait longer without pushes": {
-			look(0, asked, gone, asks),
-			look(1*ms, firstHeld, gone, watches),
-			look(2*ms, firstHeld, silent, waits(19*ms)),
-			look(21*ms, firstHeld, silent, asks),
+			look(0, asked, asks),
+			look(1*ms, firstHeld, waits(159*ms)),
+			look(2*ms, silent(firstHeld), waits(19*ms)),
+			look(21*ms, silent(firstHeld), asks),
 		},
 		"a full line": {
-			look(0, asked, gone, asks),
-			look(1*ms, full, gone, waits(60*ms)),
-			look(30*ms, full, gone, waits(31*ms)),
-			look(61*ms, full, gone, asks),
+			look(0, asked, asks),
+			look(1*ms, full, waits(60*ms)),
+			look(30*ms, full, waits(31*ms)),
+			look(61*ms, full, asks),
 		},
 		"an arbiter that does not answer": {
-			look(0, asked, gone, asks),
-			look(159*ms, asked, gone, waits(1*ms)),
-			look(160*ms, asked, gone, attempts),
+			look(0, asked, asks),
+			look(159*ms, asked, waits(1*ms)),
+			look(160*ms, asked, attempts),
 		},
 		"an arbiter that can't be asked": {
-			look(0, asked, gone, asks),
-			look(1*ms, noAnswer, gone, waits(19*ms)),
-			look(20*ms, noAnswer, gone, attempts),
+			look(0, asked, asks),
+			look(1*ms, noAnswer, waits(19*ms)),
+			look(20*ms, noAnswer, attempts),
 		},
 	} {
 		p := refused()

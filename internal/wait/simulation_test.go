@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/line"
-	"github.com/lockpipe/lockpipe/internal/watch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -116,7 +115,7 @@ func (w *world) tell(name string) {
 		}
 		p.tracks = ""
 		if w.random.Float64() >= w.lostPushes {
-			w.reply(p, func() { p.facts.Watch = watch.State{} })
+			w.reply(p, func() { p.facts.Place.Turn = true })
 		}
 	}
 }
@@ -163,6 +162,7 @@ func (w *world) ask(p *process) (l line.Place) {
 	if i > 0 {
 		l.Before = w.inLine[i-1].ticket
 	}
+	l.Turn = i == 0 && l.Free
 	return l
 }
 
@@ -181,20 +181,19 @@ func (w *world) leave(ticket int64) {
 	}
 }
 
-// subscribe has the arbiter tell a process of a name, and returns what it says of it now.
-func (w *world) subscribe(p *process, ticket int64) watch.State {
+// watch has the arbiter tell a process of its turn, and sets what it says of that now.
+func (w *world) watch(p *process, l line.Place) {
 	w.expire()
-	if p.tracks = "k"; ticket != 0 {
-		p.tracks = fmt.Sprint(ticket)
+	if p.tracks = "k"; l.Before != 0 {
+		p.tracks = fmt.Sprint(l.Before)
 	}
-	reply := watch.State{Known: true, Notifies: true, Active: true}
-	if ticket == 0 && w.holder != nil {
-		reply.TTL = w.keyEnds - w.now
-	}
-	if ticket != 0 && w.left[ticket] {
-		reply.TTL = second
-	}
-	return reply
+	ends := w.keyEnds - w.now
+	turn := l.Before == 0 && w.holder == nil || w.left[l.Before]
+	w.reply(p, func() {
+		if p.facts.Place.Turn = p.facts.Place.Turn || turn; l.Before == 0 && !turn {
+			p.facts.Place.Until = at(w.now + ends)
+		}
+	})
 }
 
 // attempt has the nodes asked for the key.
@@ -248,16 +247,10 @@ func (p *process) act() {
 		p.facts.Asking = true
 		w.send(func() {
 			l := w.ask(p)
-			w.reply(p, func() { p.facts.Place, p.facts.Asking = l, false })
-		})
-		p.act()
-	case Subscribe:
-		p.facts.Watch = watch.State{Active: true}
-		w.send(func() {
-			reply := w.subscribe(p, todo.Ticket)
 			w.reply(p, func() {
-				if p.facts.Watch.Active {
-					p.facts.Watch = reply
+				p.facts.Place, p.facts.Asking = l, false
+				if !l.Turn { // as line.Places does
+					w.send(func() { w.watch(p, l) })
 				}
 			})
 		})
