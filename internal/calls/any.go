@@ -24,8 +24,8 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 		return nil, f
 	}
 	defer c.locker.End()
-	p, lined := c.pools.join(keys)
-	defer c.pools.part(p)
+	p := c.join(keys)
+	defer c.part(p)
 	try := func() (*locker.Lease, *locker.Failure) { return c.tryAny(ctx, p, o) }
 	var l *locker.Lease
 	var f *locker.Failure
@@ -33,50 +33,31 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 	case o.Kind == stats.Try:
 		l, f = try()
 	case o.MaxAttempts > 0:
-		l, f = c.acquireLimited(ctx, p.keys, o, try)
+		l, f = c.repeat(ctx, p.keys, o, nil, c.retryPause(ctx, o), try)
 	default:
-		l, f = c.waitForAny(ctx, p, lined, o, try)
+		l, f = c.waitForAny(ctx, p, o, try)
 	}
 	return l, c.locker.Count(ctx, o.Kind, f)
 }
 
-// waitForAny tries until the keys are granted. Of the calls of a pool the first in the line tries.
-func (c *Calls) waitForAny(ctx context.Context, p *pool, lined bool, o *locker.Options,
+// waitForAny tries until the keys are granted. Of the calls of a pool that wait the first one tries.
+func (c *Calls) waitForAny(ctx context.Context, p *pool, o *locker.Options,
 	try func() (*locker.Lease, *locker.Failure),
-) (*locker.Lease, *locker.Failure) {
-	reason := locker.HeldInProcess(slices.Clone(p.keys)) // if other calls are before it
-	reachable := c.locker.NodesChanged()                 // before the try, so that none is missed
-	if !lined {
-		l, f := try()
-		switch {
-		case f == nil || !f.Retryable():
-			return l, f
-		case f.CutShort(ctx):
-			return nil, f.AfterWaiting(p.keys, o.Start)
-		}
-		reason = f
+) (l *locker.Lease, f *locker.Failure) {
+	reachable := c.locker.NodesChanged() // before the try, so that none is missed
+	if p.waiting.Load() > 0 {
+		f = locker.HeldInProcess(slices.Clone(p.keys))
+	} else if l, f = try(); f == nil || !f.Retryable() {
+		return l, f
 	}
-	place := c.pools.enter(p)
-	defer c.pools.leave(p, place)
-	select {
-	case <-turnOf(place):
-	case <-ctx.Done():
-	case <-c.locker.Closing():
-	}
-	for futile := 0; ; futile++ {
-		if end := c.awaitKeys(ctx, p, o, reason, &futile, reachable); end != nil {
-			return nil, reason.EndedBy(end).AfterWaiting(p.keys, o.Start)
-		}
+	defer c.lineUp(ctx, p)()
+	futile := 0
+	return c.repeat(ctx, p.keys, o, f, func(last *locker.Failure) error {
+		end := c.awaitKeys(ctx, p, o, last, &futile, reachable)
+		futile++
 		reachable = c.locker.NodesChanged()
-		l, f := try()
-		switch {
-		case f != nil && f.CutShort(ctx): // it says nothing new about the keys
-			return nil, reason.EndedBy(ctx.Err()).AfterWaiting(p.keys, o.Start)
-		case f == nil || !f.Retryable():
-			return l, f
-		}
-		reason = f
-	}
+		return end
+	}, try)
 }
 
 // tryAny makes a try. A refusal says that what is known of the keys is out of date.
@@ -151,12 +132,13 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 	}
 	timer := time.NewTimer(noTimer)
 	defer timer.Stop()
-	for mux := c.locker.Mux; ; mux = nil {
+	p.watch(o.Count, c.locker.Mux)
+	for {
 		if end = c.locker.EndReason(ctx); end != nil {
 			return end
 		}
 		queue, lacks := c.locker.Outage(p.keys)
-		left, pushes := p.untilFree(o.Count, futile, mux)
+		left, pushes := p.untilFree(o.Count, futile)
 		latest := delay - time.Since(began)
 		if pushes {
 			latest += (wait.PushDelayFactor - 1) * delay

@@ -8,6 +8,7 @@ package calls
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,19 +19,22 @@ import (
 
 // Calls are the waiting calls of one client. All methods are safe for concurrent use.
 type Calls struct {
-	locker *locker.Locker // set once
-	pools  pools
+	locker *locker.Locker  // set once
 	run    *callbacks.Pool // calls of AcquireAsync, and their functions
 	asyncs atomic.Int64    // calls of AcquireAsync whose function was not started yet
+
+	mu         sync.Mutex       // guards pools, and the calls of each; a leaf
+	pools      map[string]*pool // of the calls of AcquireAny that are under way, by their keys
+	anyWaiting atomic.Int64     // those that are in the line of their pool
 }
 
 // New returns no calls yet. run has the goroutines of AcquireAsync.
 func New(k *locker.Locker, run *callbacks.Pool) *Calls {
-	return &Calls{locker: k, run: run}
+	return &Calls{locker: k, run: run, pools: make(map[string]*pool)}
 }
 
 // Waiting returns how many calls queue in the process for their keys.
-func (c *Calls) Waiting() int { return c.locker.Queue.Waiting() + c.pools.Waiting() }
+func (c *Calls) Waiting() int { return c.locker.Queue.Waiting() + int(c.anyWaiting.Load()) }
 
 // PendingAsync returns how many calls of AcquireAsync are pending, or wait for their function.
 func (c *Calls) PendingAsync() int { return int(c.asyncs.Load()) }
@@ -65,9 +69,8 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 	*locker.Failure,
 ) {
 	if o.MaxAttempts > 0 {
-		return c.acquireLimited(ctx, keys, o, func() (*locker.Lease, *locker.Failure) {
-			return c.locker.Try(ctx, keys, o)
-		})
+		try := func() (*locker.Lease, *locker.Failure) { return c.locker.Try(ctx, keys, o) }
+		return c.repeat(ctx, keys, o, nil, c.retryPause(ctx, o), try)
 	}
 	var failed *locker.Failure
 	if !c.hasContention(keys) {
@@ -92,6 +95,46 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 // then it returns why.
 func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
 	return c.locker.Sleep(ctx, wait.NoQuorumDelay(o.RetryDelay()))
+}
+
+// retryPause is Pause after any failure, for repeat.
+func (c *Calls) retryPause(ctx context.Context, o *locker.Options) func(*locker.Failure) error {
+	return func(last *locker.Failure) error {
+		if last.IsNoQuorum() {
+			return c.Pause(ctx, o)
+		}
+		return c.locker.Sleep(ctx, o.RetryDelay())
+	}
+}
+
+// repeat is for a call that does not queue for its keys. It makes attempts until one is granted, at
+// most o.MaxAttempts if that is set, and pauses before each further one. last is why the call has to
+// wait before the first attempt; nil: it has not.
+func (c *Calls) repeat(ctx context.Context, keys []string, o *locker.Options, last *locker.Failure,
+	pause func(last *locker.Failure) (end error), attempt func() (*locker.Lease, *locker.Failure),
+) (*locker.Lease, *locker.Failure) {
+	for made := 1; ; made++ {
+		if last != nil {
+			if end := pause(last); end != nil {
+				return nil, last.EndedBy(end).AfterWaiting(keys, o.Start)
+			}
+		}
+		l, f := attempt()
+		switch {
+		case f == nil:
+			return l, nil
+		case last != nil && f.CutShort(ctx): // f says nothing new about the keys
+			return nil, last.EndedBy(ctx.Err()).AfterWaiting(keys, o.Start)
+		case !f.Retryable():
+			return nil, f
+		case made == o.MaxAttempts:
+			if end := ctx.Err(); end != nil {
+				f = f.EndedBy(end)
+			}
+			return nil, f.AfterWaiting(keys, o.Start)
+		}
+		last = f
+	}
 }
 
 // newWake returns a channel and a function that wakes its receiver. The function does not block.
