@@ -5,9 +5,10 @@
 package outage
 
 import (
-	"container/list"
+	"cmp"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,8 +23,9 @@ const (
 	// ScoutInterval is how often one parked call makes an attempt while nodes are failing. Whether
 	// a failing node grants again is certain only when it grants.
 	ScoutInterval = time.Second
-	// reminderInterval is the time between two reminders in the log that calls wait for a quorum.
-	reminderInterval = time.Minute
+	// reminderInterval is the time between two reminders in the log that calls wait for a quorum, in
+	// ScoutIntervals.
+	reminderInterval = 60
 )
 
 // Queue has the waiting calls that are parked while no quorum of the nodes can grant. It wakes them
@@ -37,7 +39,7 @@ const (
 // that the nodes are down again. If no call makes room within MaxAwakeTime, a new round begins: the
 // next calls are woken as if those before them did not exist.
 //
-// While calls are parked and no quorum can grant, the log has a reminder each reminderInterval.
+// While calls are parked and no quorum can grant, the log has a reminder each minute.
 //
 // No wake-up is lost: Admit looks at the nodes once more after it has parked the call, and the Mux
 // calls StateChanged after each change of a node's state that leaves a quorum connected.
@@ -51,24 +53,20 @@ type Queue struct {
 	canGrant, connected func() bool
 	logger              *slog.Logger
 
-	mu            sync.Mutex // guards all below, and the same in the calls; a leaf
-	parked        list.List  // of *Call, in the order of arrival
-	awake         int        // calls that were woken in this round and have not finished
-	round         uint64
-	roundTimer    *time.Timer // ends the round; nil before the first use
-	roundTimerSet bool        // it runs: calls are parked only for lack of room
-
-	// When the next reminder is due; zero if none was due since a quorum could grant.
-	reminderDue time.Time
-	ticker      *time.Timer // runs tick; nil before the first use
-	ticking     bool        // the ticker runs, or has just fired
+	mu       sync.Mutex  // guards all below, and the same in the calls; a leaf
+	parked   []*Call     // in the order of arrival
+	awake    int         // calls that were woken in this round and have not finished
+	round    uint64      // from 1
+	roundEnd *time.Timer // nil: the round has no end, since no call is parked only for lack of room
+	ticking  bool        // tick is to run
+	lacking  int         // how many ticks in a row found parked calls, and no quorum that can grant
 }
 
 // New returns a Queue without calls. canGrant reports whether a quorum can grant, and connected
 // whether it can be reached. Both must not block. The owner calls StateChanged when a quorum may
 // grant again.
 func New(canGrant, connected func() bool, logger *slog.Logger) *Queue {
-	return &Queue{canGrant: canGrant, connected: connected, logger: logger}
+	return &Queue{canGrant: canGrant, connected: connected, logger: logger, round: 1}
 }
 
 // Call is a waiting call as the Queue sees it. Its owner sets Arrived and Wake before the first
@@ -76,13 +74,11 @@ func New(canGrant, connected func() bool, logger *slog.Logger) *Queue {
 type Call struct {
 	Arrived time.Time
 	Wake    func() // it does not block
-	joined  bool   // owned by the call: it was parked, and has not finished since
 
 	// Guarded by the Queue's mu:
-	place  *list.Element // nil when it is not parked
-	woken  bool          // it counts as awake, if round is the present one
-	round  uint64        // in which it was woken
-	scouts bool          // it was woken to try, although no quorum can grant
+	parked bool
+	round  uint64 // in which it was woken: it counts as awake in that; 0: it was not
+	scouts bool   // it was woken to try, although no quorum can grant
 }
 
 // Admit reports whether the call may make an attempt now. If not, it parks the call, and calls Wake
@@ -91,137 +87,93 @@ func (q *Queue) Admit(p *Call) bool {
 	canGrant := q.canGrant()
 	q.mu.Lock()
 	switch {
-	case p.place != nil:
+	case p.parked:
 		q.mu.Unlock()
 		return false
-	case p.scouts, canGrant && (p.woken || q.parked.Len() == 0):
+	case p.scouts, canGrant && (p.round > 0 || len(q.parked) == 0):
 		p.scouts = false
 		q.mu.Unlock()
 		return true
 	}
 	q.uncount(p)
-	q.park(p)
-	p.joined = true
+	i, _ := slices.BinarySearchFunc(q.parked, p, func(parked, p *Call) int {
+		return cmp.Or(parked.Arrived.Compare(p.Arrived), -1)
+	})
+	q.parked, p.parked = slices.Insert(q.parked, i, p), true
 	if !q.ticking {
-		q.startTicker()
+		q.ticking = true
+		time.AfterFunc(ScoutInterval, q.tick)
 	}
 	q.mu.Unlock()
 	q.StateChanged() // the nodes may have come back before the call was parked
 	return false
 }
 
-// Finish says that the nodes have answered the call, or that the call ends. For a call that was
-// never parked it does nothing.
+// Finish says that the nodes have answered the call, or that the call ends.
 func (q *Queue) Finish(p *Call) {
-	if !p.joined {
-		return
-	}
-	p.joined = false
 	q.mu.Lock()
-	if p.place != nil {
-		q.parked.Remove(p.place)
-		p.place = nil
+	if p.parked {
+		i := slices.Index(q.parked, p)
+		q.parked, p.parked = slices.Delete(q.parked, i, i+1), false
 	}
 	q.uncount(p)
-	if q.parked.Len() == 0 && q.roundTimerSet {
-		q.roundTimerSet = false
-		q.roundTimer.Stop()
-	}
 	q.mu.Unlock()
 	q.StateChanged()
 }
 
-// park puts a call into the order of arrival. A new call is one of the last, and a call that comes
-// back is one of the first. mu is held.
-func (q *Queue) park(p *Call) {
-	later := func(e *list.Element) bool { return e.Value.(*Call).Arrived.After(p.Arrived) }
-	if p.joined {
-		for at := q.parked.Front(); at != nil; at = at.Next() {
-			if later(at) {
-				p.place = q.parked.InsertBefore(p, at)
-				return
-			}
-		}
-	}
-	at := q.parked.Back()
-	for at != nil && later(at) {
-		at = at.Prev()
-	}
-	if at == nil {
-		p.place = q.parked.PushFront(p)
-	} else {
-		p.place = q.parked.InsertAfter(p, at)
-	}
-}
-
-// first takes the call out that arrived first. mu is held.
-func (q *Queue) first() *Call {
-	p := q.parked.Remove(q.parked.Front()).(*Call)
-	p.place = nil
-	return p
-}
-
 // uncount makes room for another call, if this one counts as awake. mu is held.
 func (q *Queue) uncount(p *Call) {
-	if p.woken && p.round == q.round {
+	if p.round == q.round {
 		q.awake--
 	}
-	p.woken, p.scouts = false, false
+	p.round, p.scouts = 0, false
+}
+
+// take takes the calls out that arrived first, so many of them. mu is held.
+func (q *Queue) take(n int) []*Call {
+	first := slices.Clone(q.parked[:n])
+	clear(q.parked[:n])
+	q.parked = q.parked[n:]
+	for _, p := range first {
+		p.parked = false
+	}
+	return first
 }
 
 // StateChanged wakes as many calls as there is room for, if a quorum can grant.
 func (q *Queue) StateChanged() {
 	q.mu.Lock()
-	waiting := q.parked.Len()
+	waiting := len(q.parked)
 	q.mu.Unlock()
 	if waiting == 0 || !q.canGrant() {
 		return
 	}
-	var few [4]func() // keeps the usual case off the heap
-	for _, wake := range q.takeNext(few[:0]) {
-		wake()
-	}
-}
-
-// takeNext takes the calls that StateChanged wakes, and appends their Wake to wakes.
-func (q *Queue) takeNext(wakes []func()) []func() {
 	q.mu.Lock()
-	defer q.mu.Unlock()
-	for q.parked.Len() > 0 && q.awake < MaxAwake {
-		p := q.first()
-		p.woken, p.round = true, q.round
-		q.awake++
-		wakes = append(wakes, p.Wake)
+	woken := q.take(min(len(q.parked), MaxAwake-q.awake))
+	for _, p := range woken {
+		p.round = q.round
 	}
-	q.reminderDue = time.Time{}
-	if q.parked.Len() > 0 && (len(wakes) > 0 || !q.roundTimerSet) {
-		q.roundTimerSet = true
-		if q.roundTimer == nil {
-			q.roundTimer = time.AfterFunc(MaxAwakeTime, q.nextRound)
-		} else {
-			q.roundTimer.Reset(MaxAwakeTime)
+	q.awake += len(woken)
+	q.lacking = 0
+	if len(q.parked) > 0 && (len(woken) > 0 || q.roundEnd == nil) {
+		if q.roundEnd != nil {
+			q.roundEnd.Stop()
 		}
+		q.roundEnd = time.AfterFunc(MaxAwakeTime, q.nextRound)
 	}
-	return wakes
+	q.mu.Unlock()
+	for _, p := range woken {
+		p.Wake()
+	}
 }
 
 // nextRound wakes further calls, because the calls that are awake hang.
 func (q *Queue) nextRound() {
 	q.mu.Lock()
 	q.round++
-	q.awake, q.roundTimerSet = 0, false
+	q.awake, q.roundEnd = 0, nil
 	q.mu.Unlock()
 	q.StateChanged()
-}
-
-// startTicker has tick run after ScoutInterval. mu is held.
-func (q *Queue) startTicker() {
-	q.ticking = true
-	if q.ticker == nil {
-		q.ticker = time.AfterFunc(ScoutInterval, q.tick)
-	} else {
-		q.ticker.Reset(ScoutInterval)
-	}
 }
 
 // Wait returns for how long a call waits that has found no quorum, if no state of a node changes.
@@ -235,36 +187,30 @@ func (q *Queue) Wait() time.Duration {
 // tick runs each ScoutInterval as long as calls are parked. If no quorum can grant, it logs the
 // reminder that is due, and wakes the oldest call if the nodes are connected.
 func (q *Queue) tick() {
-	canGrant, connected, now := q.canGrant(), q.connected(), time.Now()
+	canGrant, connected := q.canGrant(), q.connected()
 	q.mu.Lock()
-	waiting := q.parked.Len()
+	waiting := len(q.parked)
 	if q.ticking = waiting > 0; q.ticking {
-		q.startTicker()
+		time.AfterFunc(ScoutInterval, q.tick)
 	}
 	if canGrant || waiting == 0 {
-		q.reminderDue = time.Time{}
+		q.lacking = 0
 		q.mu.Unlock()
 		return
 	}
-	longest := now.Sub(q.parked.Front().Value.(*Call).Arrived)
-	if q.reminderDue.IsZero() {
-		q.reminderDue = now.Add(reminderInterval - ScoutInterval)
-	}
-	due := !now.Before(q.reminderDue)
-	if due {
-		q.reminderDue = now.Add(reminderInterval)
-	}
-	var scout *Call
+	q.lacking++
+	due, oldest := q.lacking%reminderInterval == 0, q.parked[0]
 	if connected {
-		scout = q.first()
-		scout.scouts = true
+		q.take(1)
+		oldest.scouts = true
 	}
 	q.mu.Unlock()
 	if due {
 		q.logger.Warn("lockpipe: no quorum of the nodes can grant, and calls wait",
-			slog.Int("calls", waiting), slog.Duration("longest", longest.Round(time.Second)))
+			slog.Int("calls", waiting),
+			slog.Duration("longest", time.Since(oldest.Arrived).Round(time.Second)))
 	}
-	if scout != nil {
-		scout.Wake()
+	if connected {
+		oldest.Wake()
 	}
 }

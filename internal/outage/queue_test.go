@@ -243,12 +243,12 @@ func againstADumbVersion(t *testing.T) {
 			}
 			require.True(t, slices.Equal(want, got), "seed %d", seed)
 			require.Len(t, d.awake, q.awake)
-			require.Len(t, d.parked, q.parked.Len())
+			require.Len(t, d.parked, len(q.parked))
 		}
 		for _, p := range d.arrived {
 			q.Finish(p)
 		}
 		require.Zero(t, q.awake)
-		require.Zero(t, q.parked.Len())
+		require.Empty(t, q.parked)
 	}
 }
