@@ -56,7 +56,7 @@ func (s *waitingCall) sleep() bool {
 		}
 		s.contending = true
 		s.calls.locker.Queue.Contend(s.turn, key, s.stuck)
-		s.leaveLines(s.keys...) // for its other keys
+		s.calls.locker.LeaveLines(s.keys...) // for its other keys
 	}
 	s.actor.Store(asleep)
 	return !s.released.Load() || !s.actor.CompareAndSwap(asleep, itself)
@@ -66,7 +66,7 @@ func (s *waitingCall) sleep() bool {
 // waits in the queue, for keys that other calls of the process have.
 func (s *waitingCall) retryTurn() bool {
 	s.actor.Store(inQueue)
-	if !s.retry(s.lined) {
+	if !s.retry() {
 		return false
 	}
 	s.contending = false
@@ -75,11 +75,11 @@ func (s *waitingCall) retryTurn() bool {
 }
 
 // retry has the queue end the contention of the call, and reports whether the call runs. If not, it
-// waits for other calls of this process, and leaves the line in which it is: for the key lined.
-func (s *waitingCall) retry(lined string) (runs bool) {
-	runs = s.calls.locker.Queue.Retry(s.turn)
-	if !runs && lined != "" {
-		s.leaveLines(lined)
+// waits for other calls of this process, and leaves the line in which it is.
+func (s *waitingCall) retry() (runs bool) {
+	lined := s.lined // behind Retry, another goroutine may begin the turn
+	if runs = s.calls.locker.Queue.Retry(s.turn); !runs {
+		s.calls.locker.LeaveLines(lined)
 	}
 	return runs
 }
@@ -134,7 +134,7 @@ func (s *waitingCall) Released() {
 // TakeTurn implements locker.NextCall, for another goroutine. It returns false if the call does not
 // sleep, or waits in the queue for other keys now.
 func (s *waitingCall) TakeTurn() bool {
-	return s.actor.CompareAndSwap(asleep, inQueue) && s.retry(s.lined)
+	return s.actor.CompareAndSwap(asleep, inQueue) && s.retry()
 }
 
 // Reserving implements keyqueue.Caller. It bounds the time of the reservation. One that begins
@@ -161,7 +161,7 @@ func (s *waitingCall) keepReserved(end time.Time) {
 		s.reserving.Store(false)
 		if ended := k.Queue.Unreserve(s.turn); len(ended) > 0 {
 			s.reservations.Add(1)
-			s.leaveLines(ended...)
+			s.calls.locker.LeaveLines(ended...)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/wait"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -44,7 +45,9 @@ type waitingCall struct {
 	failed     bool              // an attempt failed, not only for its fence
 	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
 	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
-	parking    parking           // during an outage
+	again      bool              // the last one did: the next one follows at once
+	parked     outage.Call       // during an outage
+	outage     *outage.Queue     // of parked: that of a group that lacks a quorum; nil: none yet
 }
 
 // newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
@@ -55,7 +58,7 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Optio
 	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: o, wake: wake}
 	s.turn = &keyqueue.Call{Caller: s}
 	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
-	s.parking.call.Arrived, s.parking.call.Wake = o.Start, wake
+	s.parked.Arrived, s.parked.Wake = o.Start, wake
 	if len(keys) > 1 {
 		s.had, s.met = map[string]string{}, map[string]string{}
 	}
@@ -78,20 +81,10 @@ func (s *waitingCall) enter() bool {
 
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
 func (s *waitingCall) leave(l *locker.Lease) {
-	s.parking.finish()
+	s.finishOutage()
 	if l == nil {
 		s.calls.locker.Queue.Leave(s.turn, time.Now())
-		s.leaveLines(s.keys...)
-	}
-}
-
-// leaveLines has the process leave the lines for these keys, but for those that a call of it uses.
-func (s *waitingCall) leaveLines(keys ...string) {
-	k := s.calls.locker
-	for _, key := range keys {
-		if k.Lines.Any() && !k.Queue.Uses(key) {
-			k.Lines.Leave(key)
-		}
+		s.calls.locker.LeaveLines(s.keys...)
 	}
 }
 
@@ -201,9 +194,13 @@ func (s *waitingCall) next() (delay time.Duration) {
 		if s.released.Swap(false) {
 			s.policy.Begin(false)
 		}
+		if s.again { // it continues the last attempt, so nothing may hold it up
+			s.startAttempt()
+			return 0
+		}
 		todo := s.decide()
 		switch {
-		case todo.Kind == wait.Wait, !todo.Retry && !s.mayAttempt():
+		case todo.Kind == wait.Wait, !s.mayAttempt():
 			if s.sleep() {
 				return cmp.Or(todo.Delay, noTimer)
 			}
@@ -241,9 +238,24 @@ func (s *waitingCall) facts() wait.Facts {
 	return f
 }
 
-// mayAttempt reports whether enough nodes can be reached for the next attempt.
+// mayAttempt reports whether enough nodes can be reached for the next attempt: see
+// outage.Queue.Admit. A call stays in the queue that woke it, unless another group lacks a quorum.
 func (s *waitingCall) mayAttempt() bool {
-	return !s.reason.IsNoQuorum() || s.parking.admit(s.calls, s.keys)
+	if !s.reason.IsNoQuorum() {
+		return true
+	}
+	if q, lacks := s.calls.locker.Outage(s.keys); s.outage == nil || lacks && s.outage != q {
+		s.finishOutage()
+		s.outage = q
+	}
+	return s.outage.Admit(&s.parked)
+}
+
+// finishOutage says that the nodes have answered the call, or that it ends.
+func (s *waitingCall) finishOutage() {
+	if s.outage != nil {
+		s.outage.Finish(&s.parked)
+	}
 }
 
 // startAttempt starts the attempt that the policy wants.
@@ -252,7 +264,7 @@ func (s *waitingCall) startAttempt() {
 	shared := s.opts.Fencing && (s.failed || k.Queue.HasWaiters(s.keys[0]))
 	s.pending = k.Acquire(s.keys, &s.opts, &s.fenceRetry, shared, len(s.keys))
 	s.pending.HoldBy(s.turn)
-	s.own = s.pending.Token()
+	s.own, s.again = s.pending.Token(), false
 }
 
 // attemptDone takes the outcome of an attempt. It returns the lease, or the failure that ends the
@@ -273,27 +285,18 @@ func (s *waitingCall) attemptDone(ctx context.Context, a *locker.Attempt,
 		}
 	case !f.Retryable():
 		return nil, f
-	case s.opts.Fencing && s.retryFence(a):
-		s.reason = f // if ctx ends now, the keys were not held
+	case s.opts.Fencing && s.fenceRetry.Next(a):
+		s.again, s.reason = true, f // if ctx ends now, the keys were not held
 	default:
 		s.recordFailure(f)
 	}
 	return nil, nil
 }
 
-// retryFence takes a failed attempt, and reports whether to retry at once with a higher fence.
-func (s *waitingCall) retryFence(a *locker.Attempt) bool {
-	again := s.fenceRetry.Next(a)
-	if again {
-		s.policy.Retry()
-	}
-	return again
-}
-
 // recordFailure records why an attempt failed.
 func (s *waitingCall) recordFailure(f *locker.Failure) {
 	if !f.IsNoQuorum() { // without a quorum the next call would hardly find one
-		s.parking.finish()
+		s.finishOutage()
 	}
 	s.failed, s.reason, s.stuck = true, f, true
 	key := ""

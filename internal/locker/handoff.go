@@ -130,20 +130,22 @@ func (k *Locker) leaveQueue(l *Lease) {
 		k.Queue.Leave(l.holder, now)
 		return
 	}
-	keys, yields := l.Keys(), k.MustYield(l.holder, l.Keys, now)
-	leave := func() {
-		for _, key := range keys {
-			if yields || !k.Queue.Uses(key) {
-				k.Lines.Leave(key)
-			}
+	keys := l.Keys()
+	if k.MustYield(l.holder, l.Keys, now) {
+		for _, key := range keys { // before the next call gets its turn
+			k.Lines.Leave(key)
 		}
 	}
-	if yields { // before the next call gets its turn
-		leave()
-	}
 	k.Queue.Leave(l.holder, now)
-	if !yields {
-		leave()
+	k.LeaveLines(keys...)
+}
+
+// LeaveLines has the process leave the lines for these keys, but for those that a call of it uses.
+func (k *Locker) LeaveLines(keys ...string) {
+	for _, key := range keys {
+		if k.Lines.Any() && !k.Queue.Uses(key) {
+			k.Lines.Leave(key)
+		}
 	}
 }
 

@@ -50,7 +50,6 @@ type Action struct {
 	Delay time.Duration // of Wait; positive
 	Key   string        // of AskLine
 	Node  int           // of AskLine
-	Retry bool          // of Attempt: it continues the last one, so nothing may hold it up
 }
 
 // Facts is what a waiting call knows at one moment.
@@ -94,7 +93,6 @@ type Policy struct {
 	continues   bool          // the turn began with Continue
 	contends    bool          // with other processes, or will
 	attempted   bool          // since the turn began
-	retry       bool          // the next attempt continues the last one
 	blockedKey  string        // the key that another token holds; empty: none is known
 	arbiter     int           // the node to ask, if blockedKey is set; -1: none is connected
 	stage       stage         // at the arbiter
@@ -137,10 +135,6 @@ func (p *Policy) ArbiterNode() int { return p.arbiter }
 // Next returns what the call does now. It is for a call that runs, or that contends: no other call
 // of the process is before it.
 func (p *Policy) Next(f Facts) Action {
-	if p.retry {
-		p.retry = false
-		return Action{Kind: Attempt, Retry: true}
-	}
 	if p.begins || !p.contends {
 		p.start(f)
 	}
@@ -266,9 +260,6 @@ func (p *Policy) until(at, now time.Time) Action {
 }
 
 func waitUntil(at, now time.Time) Action { return Action{Kind: Wait, Delay: at.Sub(now)} }
-
-// Retry makes the next attempt follow at once, although the last one failed.
-func (p *Policy) Retry() { p.retry = true }
 
 // Failed takes an attempt that failed. key is one that another token holds, and empty if no quorum
 // could be reached. delay is the random delay until the next one.

@@ -193,12 +193,10 @@ func TestPolicy_WithoutAnArbiterTheFirstAttemptIsAtOnce(t *testing.T) {
 	require.Equal(t, attempts, p.Next(Facts{Now: at(1 * ms), Place: noAnswer}))
 }
 
-// The goal: without a quorum no line is of use, and a retry is for all nodes at once.
+// The goal: without a quorum no line is of use.
 func TestPolicy_WithoutAQuorum(t *testing.T) {
 	p := refused()
 	p.Failed(at(0), "", 0)
 	require.Equal(t, waits(ms), p.Next(Facts{Now: at(0)}))
 	require.Equal(t, attempts, p.Next(Facts{Now: at(ms)}))
-	p.Retry()
-	require.Equal(t, Action{Kind: Attempt, Retry: true}, p.Next(Facts{Now: at(ms)}))
 }
