@@ -148,8 +148,16 @@ func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
 		return &locker.Failure{End: end}
 	}
 	if f.IsHeld() {
-		f.RetryAfter = timeToFree(until, &holder)
-		f.Owner, f.Ahead = s.owner(f.Votes.Keys, until, &holder), holder.Ahead
+		f.Ahead = holder.Ahead
+		if slices.Contains(f.Votes.Keys, s.policy.BlockedKey()) {
+			f.Owner = ids.OwnerOf(holder.Token)
+		}
+		if left := holder.Left(); holder.Known && left != line.Forever {
+			f.RetryAfter = left
+		}
+		if left := time.Until(until); left > 0 {
+			f.Owner, f.RetryAfter = s.calls.locker.Owner(), left
+		}
 	}
 	return f.EndedBy(end).AfterWaiting(s.keys, s.opts.Start)
 }
@@ -162,30 +170,6 @@ func (s *waitingCall) holder() line.Place {
 		return line.Place{}
 	}
 	return p
-}
-
-// timeToFree returns for how long the keys are still held, at most, if calls of the process hold
-// them until then; 0 if that is not known.
-func timeToFree(until time.Time, holder *line.Place) time.Duration {
-	if left := time.Until(until); left > 0 {
-		return left
-	}
-	if left := holder.Left(); holder.Known && left != line.Forever {
-		return left
-	}
-	return 0
-}
-
-// owner returns who has the keys that were found held, if calls of the process hold the keys of the
-// call until then; "" if that is not known.
-func (s *waitingCall) owner(held []string, until time.Time, holder *line.Place) string {
-	switch {
-	case time.Until(until) > 0:
-		return s.calls.locker.Owner()
-	case slices.Contains(held, s.policy.BlockedKey()):
-		return ids.OwnerOf(holder.Token)
-	}
-	return ""
 }
 
 // next starts an attempt if it is time for one. Otherwise it returns the delay until the next step.

@@ -78,26 +78,24 @@ type Queue struct {
 // is false. There is at least one key, and none twice. Enter does not keep the slice. c must be
 // outside.
 func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
-	changes := changes{quiet: c}
-	q.mu.Lock()
-	if int(q.waiting.Load()) >= limit {
-		q.mu.Unlock()
-		return false, false
-	}
-	q.waiting.Add(1)
-	q.arrivals++
-	c.arrival, c.state, c.keys = q.arrivals, waiting, c.one[:0]
-	if len(keys) > 1 {
-		c.keys = make([]*key, 0, len(keys))
-	}
-	for _, name := range keys {
-		c.keys = append(c.keys, q.join(c, name))
-	}
-	q.consider(c, &changes)
-	runs = c.state == running
-	q.mu.Unlock()
-	changes.report()
-	return runs, true
+	q.change(func(s *changes) {
+		if ok = int(q.waiting.Load()) < limit; !ok {
+			return
+		}
+		q.waiting.Add(1)
+		q.arrivals++
+		c.arrival, c.state, c.keys = q.arrivals, waiting, c.one[:0]
+		if len(keys) > 1 {
+			c.keys = make([]*key, 0, len(keys))
+		}
+		for _, name := range keys {
+			c.keys = append(c.keys, q.join(c, name))
+		}
+		s.quiet = c
+		q.consider(c, s)
+		runs = c.state == running
+	})
+	return runs, ok
 }
 
 // Hold says that the nodes granted c its keys, until then at most. c runs, and does not wait any
@@ -136,79 +134,67 @@ func (q *Queue) endWait(c *Call) {
 // again. Until then no other call of this process may have this key. The other keys of c are free,
 // but for those that it reserves. again: who has the key has stopped c before: c reserves nothing.
 func (q *Queue) Contend(c *Call, name string, again bool) {
-	changes := changes{noReserving: again}
-	q.mu.Lock()
-	c.state, c.refused = contending, min(c.refused+1, maxOvertaken)
-	for _, k := range c.keys {
-		k.owner, k.passing = nil, passing{}
-		if k.name == name {
-			k.contender, k.foreign = c, true
+	q.change(func(s *changes) {
+		c.state, c.refused = contending, min(c.refused+1, maxOvertaken)
+		for _, k := range c.keys {
+			k.owner, k.passing = nil, passing{}
+			if k.name == name {
+				k.contender, k.foreign = c, true
+			}
 		}
-	}
-	q.reserve(c, &changes)
-	changes.noReserving = false
-	q.settle(c.keys, &changes)
-	q.mu.Unlock()
-	changes.report()
+		if !again {
+			q.reserve(c, s)
+		}
+		q.settle(c.keys, s)
+	})
 }
 
 // Retry ends the contention of c, and reports whether c runs now. If not, other calls have some of
 // its keys: c waits for them, and its Caller is called when it runs. Others may contend for its key
 // meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
 func (q *Queue) Retry(c *Call) (runs bool) {
-	changes := changes{quiet: c}
-	q.mu.Lock()
-	if c.state != contending {
-		q.mu.Unlock()
-		return false
-	}
-	c.state = waiting
-	for _, k := range c.keys {
-		if k.contender == c {
-			k.contender = nil
-			q.park(c, k) // until settle considers it, in the order of arrival
+	q.change(func(s *changes) {
+		if c.state != contending {
+			return
 		}
-	}
-	q.settle(c.keys, &changes)
-	runs = c.state == running
-	q.mu.Unlock()
-	changes.report()
+		s.quiet, c.state = c, waiting
+		for _, k := range c.keys {
+			if k.contender == c {
+				k.contender = nil
+				q.park(c, k) // until settle considers it, in the order of arrival
+			}
+		}
+		q.settle(c.keys, s)
+		runs = c.state == running
+	})
 	return runs
 }
 
 // GiveUp takes c out if it waits or contends. It returns false if c is outside or runs. If it runs,
 // its Caller is called or was, or the one who called Retry or Successor knows. Then the attempt
 // ends with Hold, Leave or Contend: after Contend, GiveUp may be called again.
-func (q *Queue) GiveUp(c *Call) bool {
-	var changes changes
-	q.mu.Lock()
-	if c.state != waiting && c.state != contending {
-		q.mu.Unlock()
-		return false
-	}
-	q.remove(c, &changes)
-	q.mu.Unlock()
-	changes.report()
-	return true
+func (q *Queue) GiveUp(c *Call) (out bool) {
+	q.change(func(s *changes) {
+		if out = c.state == waiting || c.state == contending; out {
+			q.remove(c, s)
+		}
+	})
+	return out
 }
 
 // Leave takes c out, whatever it does: it holds its keys no longer, or gives up. Its keys become
 // free at now. If c is outside, Leave does nothing.
 func (q *Queue) Leave(c *Call, now time.Time) {
-	var changes changes
-	q.mu.Lock()
-	if c.state == outside {
-		q.mu.Unlock()
-		return
-	}
-	if c.granted {
-		for _, k := range c.keys {
-			k.begin(now, q.arrivals)
+	q.change(func(s *changes) {
+		if c.granted {
+			for _, k := range c.keys {
+				k.begin(now, q.arrivals)
+			}
 		}
-	}
-	q.remove(c, &changes)
-	q.mu.Unlock()
-	changes.report()
+		if c.state != outside {
+			q.remove(c, s)
+		}
+	})
 }
 
 // remove takes c out, and lets others run. mu is held.
@@ -244,16 +230,15 @@ func (q *Queue) Reserved(c *Call) (keys []string) {
 
 // Unreserve ends the reservations of c, and returns their keys. No other call reserves these then.
 func (q *Queue) Unreserve(c *Call) (keys []string) {
-	changes := changes{noReserving: true}
-	q.mu.Lock()
-	for _, k := range c.keys {
-		if k.reserver == c {
-			k.reserver, keys = nil, append(keys, k.name)
+	q.change(func(s *changes) {
+		for _, k := range c.keys {
+			if k.reserver == c {
+				k.reserver, keys = nil, append(keys, k.name)
+			}
 		}
-	}
-	q.settle(c.keys, &changes)
-	q.mu.Unlock()
-	changes.report()
+		s.noReserving = true
+		q.settle(c.keys, s)
+	})
 	return keys
 }
 

@@ -7,8 +7,13 @@ type changes struct {
 	run, reserving []Caller
 }
 
-// report notifies the callers. It looks at no call, since they may change meanwhile.
-func (s *changes) report() {
+// change makes a change under mu, and notifies the callers. Then it looks at no call, since calls
+// may change meanwhile.
+func (q *Queue) change(by func(s *changes)) {
+	var s changes
+	q.mu.Lock()
+	by(&s)
+	q.mu.Unlock()
 	for _, c := range s.run {
 		c.Run()
 	}

@@ -125,14 +125,26 @@ func (l *Places) notify(in *inLine) {
 func (l *Places) watch(key string, in *inLine) {
 	p := &in.place
 	if w := in.watch; w != nil && p.Known && w.ticket == p.Before {
-		if is, active := w.State(); active && !is.Silent {
+		if is, active := w.State(); active && !is.Silent && (p.First() || !is.Known || is.Free) {
 			return
 		}
 	}
 	in.unwatch()
 	if p.Known && p.Ticket > 0 && !(p.First() && p.Free) {
-		in.watch = l.node(key, in.node).Watch(key, p.Before, func() { l.notify(in) })
+		var w *Watch
+		w = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in, w) })
+		in.watch = w
 	}
+}
+
+// watched takes what a watch has to say. The answer of a watch of the key is newer than the place.
+func (l *Places) watched(in *inLine, w *Watch) {
+	l.mu.Lock()
+	if is, active := w.State(); in.watch == w && active && is.Known && in.place.First() {
+		in.place.Until, in.place.Free, in.place.Token = is.Until, is.Free, is.Token
+	}
+	l.mu.Unlock()
+	l.notify(in)
 }
 
 func (in *inLine) unwatch() {
@@ -151,19 +163,12 @@ func (l *Places) State(key string, node int) (p Place, asking bool) {
 	if in == nil || in.node != node {
 		return Place{}, false
 	}
-	if p = in.place; in.watch == nil {
-		p.Turn = p.First() && p.Free
-		return p, in.asking
-	}
-	is, active := in.watch.State()
-	switch p.Silent = is.Silent; {
-	case !active:
-		p.Turn = true
-	case !is.Known: // the answer is to come
-	case p.First():
-		p.Until, p.Free, p.Token, p.Turn = is.Until, is.Free, is.Token, is.Free
-	default:
-		p.Turn = !is.Free
+	p = in.place
+	p.Turn = p.First() && p.Free
+	if in.watch != nil {
+		is, active := in.watch.State()
+		p.Silent = is.Silent
+		p.Turn = p.Turn || !active || !p.First() && is.Known && !is.Free
 	}
 	return p, in.asking
 }

@@ -221,8 +221,11 @@ func TestPlaces_TellsOfTheTurn(t *testing.T) {
 				return
 			}
 			p.Renew("k")
+			test.place.Until = time.Now().Add(time.Hour) // an extension that no watch reports
 			n.answer(test.place)
 			require.Equal(t, []string{"asks 1/k 9"}, n.took(), "the watch stays")
+			place, _ = p.State("k", 1)
+			require.Equal(t, test.place, place)
 			woken = 0
 			n.all[1].Invalidated(nil)
 			require.Equal(t, 1, woken)
