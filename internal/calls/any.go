@@ -40,7 +40,8 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 	return l, c.locker.Count(ctx, o.Kind, f)
 }
 
-// waitForAny tries until the keys are granted. Of the calls of a pool that wait the first one tries.
+// waitForAny tries until the keys are granted. Of the calls of a pool that wait, the first one
+// tries.
 func (c *Calls) waitForAny(ctx context.Context, p *pool, o *locker.Options,
 	try func() (*locker.Lease, *locker.Failure),
 ) (l *locker.Lease, f *locker.Failure) {

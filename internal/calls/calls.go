@@ -108,8 +108,8 @@ func (c *Calls) retryPause(ctx context.Context, o *locker.Options) func(*locker.
 }
 
 // repeat is for a call that does not queue for its keys. It makes attempts until one is granted, at
-// most o.MaxAttempts if that is set, and pauses before each further one. last is why the call has to
-// wait before the first attempt; nil: it has not.
+// most o.MaxAttempts if that is set, and pauses before each further one. last is why the call has
+// to wait before the first attempt; nil: it has not.
 func (c *Calls) repeat(ctx context.Context, keys []string, o *locker.Options, last *locker.Failure,
 	pause func(last *locker.Failure) (end error), attempt func() (*locker.Lease, *locker.Failure),
 ) (*locker.Lease, *locker.Failure) {

@@ -23,8 +23,8 @@ const (
 	// ScoutInterval is how often one parked call makes an attempt while nodes are failing. Whether
 	// a failing node grants again is certain only when it grants.
 	ScoutInterval = time.Second
-	// reminderInterval is the time between two reminders in the log that calls wait for a quorum, in
-	// ScoutIntervals.
+	// reminderInterval is the time between two reminders in the log that calls wait for a quorum,
+	// in ScoutIntervals.
 	reminderInterval = 60
 )
 
