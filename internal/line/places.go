@@ -130,7 +130,7 @@ func (l *Places) watch(key string, in *inLine) {
 		}
 	}
 	in.unwatch()
-	if p.Known && p.Ticket > 0 && !(p.First() && p.Free) {
+	if p.Known && p.Ticket > 0 && (!p.First() || !p.Free) {
 		var w *Watch
 		w = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in, w) })
 		in.watch = w

@@ -17,10 +17,9 @@ type OtherServer struct {
 // run_id. It compares with the server that votes for the client. If that is the same, or if there
 // is none, it compares with a further connection, while the caller works on its own: a proxy may
 // lead each connection to the next server in turn. found gets the result.
-func (n *node) lookForOthers(ctx context.Context, runID string, timeout time.Duration) (
-	found chan OtherServer,
-) {
-	found = make(chan OtherServer, 1)
+func (n *node) lookForOthers(ctx context.Context, runID string, timeout time.Duration,
+) chan OtherServer {
+	found := make(chan OtherServer, 1)
 	voter := n.voter()
 	switch {
 	case runID == "":

@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 24_887
-	maxTrusted = 15_487
+	maxLinked  = 23_641
+	maxTrusted = 15_022
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )

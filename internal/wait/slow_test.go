@@ -1,7 +1,6 @@
 package wait
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -162,9 +161,19 @@ func (h history) look(p *Policy) Action {
 // The goal: after any events the policy decides as a version that searches all of them.
 func TestPolicy_AgainstASlowVersion(t *testing.T) {
 	places := []line.Place{
-		{}, inTheLine, inTheLine, hasLeft, firstFree, firstHeld, firstGone, full,
-		silent(inTheLine), silent(firstHeld), {Known: true, Ticket: 9, Before: 8, Ahead: 1},
-		{Known: true, Ticket: 9, Until: at(second)}, {Known: true, Ticket: 9, Token: "own"},
+		{},
+		inTheLine,
+		inTheLine,
+		hasLeft,
+		firstFree,
+		firstHeld,
+		firstGone,
+		full,
+		silent(inTheLine),
+		silent(firstHeld),
+		{Known: true, Ticket: 9, Before: 8, Ahead: 1},
+		{Known: true, Ticket: 9, Until: at(second)},
+		{Known: true, Ticket: 9, Token: "own"},
 	}
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -203,7 +212,7 @@ func TestPolicy_AgainstASlowVersion(t *testing.T) {
 			last := &h[len(h)-1]
 			last.did = p.Next(f)
 			want := h.look(p)
-			require.Equal(t, want, last.did, fmt.Sprintf("seed %d, event %d", seed, len(h)))
+			require.Equal(t, want, last.did, "seed %d, event %d", seed, len(h))
 			attempting = want.Kind == Attempt
 		}
 	}
