@@ -107,7 +107,7 @@ func TestFairness_CrowdsAndASetOfTheirKeys(t *testing.T) {
 	}
 }
 
-// The goal: a process that only wants {a,b} has turns beside the crowds of other processes.
+// The goal: a process that only wants {a,b} gets its turns beside the crowds of other processes.
 func TestFairness_ASetOfAProcessOfItsOwn(t *testing.T) {
 	for _, test := range []struct{ crowds, callers, sets int }{{2, 4, 1}, {16, 1, 2}} {
 		inProcesses(t, test.crowds+test.sets, 200*time.Microsecond, func(t *testing.T, r *run) {

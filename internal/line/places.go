@@ -131,16 +131,16 @@ func (l *Places) watch(key string, in *inLine) {
 	}
 	in.unwatch()
 	if p.Known && p.Ticket > 0 && (!p.First() || !p.Free) {
-		var w *Watch
-		w = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in, w) })
-		in.watch = w
+		w := new(*Watch) // set under mu: a change may be reported before Watch returns
+		*w = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in, w) })
+		in.watch = *w
 	}
 }
 
 // watched takes what a watch has to say. The answer of a watch of the key is newer than the place.
-func (l *Places) watched(in *inLine, w *Watch) {
+func (l *Places) watched(in *inLine, w **Watch) {
 	l.mu.Lock()
-	if is, active := w.State(); in.watch == w && active && is.Known && in.place.First() {
+	if is, active := (*w).State(); in.watch == *w && active && is.Known && in.place.First() {
 		in.place.Until, in.place.Free, in.place.Token = is.Until, is.Free, is.Token
 	}
 	l.mu.Unlock()

@@ -2,6 +2,7 @@ package line
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -117,7 +118,41 @@ func TestPlaces_NoWakeBeforeAskReturns(t *testing.T) {
 	})
 }
 
-// The goal: a place is renewed if there is one, and a call that waits for it is told.
+// The goal: a node may report changes, or be closed, in the moment in which a watch begins.
+func TestPlaces_AReportComesAsAWatchBegins(t *testing.T) {
+	node := NewNode(nil, nil, "", "", 0)
+	node.down = func() bool { return false }
+	node.exchange = func(asked []*question, answers []Place) {
+		for i := range asked {
+			answers[i] = inLine9
+		}
+	}
+	p := NewPlaces(func(string, int) *Node { return node })
+	var reports sync.WaitGroup
+	end := make(chan struct{})
+	reports.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				node.Invalidated(nil)
+			}
+		}
+	})
+	for range 2000 {
+		p.Ask("k", 1, func() {})
+		for _, asking := p.State("k", 1); asking; _, asking = p.State("k", 1) {
+			runtime.Gosched()
+		}
+		p.Leave("k")
+	}
+	close(end)
+	reports.Wait()
+	node.Close(t.Context())
+}
+
+// The goal: a place is renewed if there is one, and the call that waits for it is notified.
 func TestPlaces_Renew(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		p.Renew("k")
@@ -184,7 +219,7 @@ func TestPlaces_ALateAnswerLeavesNoPlace(t *testing.T) {
 	})
 }
 
-// The goal: a call is told of its turn once: the first one when the key is free or may be, another
+// The goal: a call is notified of its turn once: the first when the key is free or may be, another
 // one when the ticket before it has left. A watch that will report it is not made again.
 func TestPlaces_TellsOfTheTurn(t *testing.T) {
 	held := Place{Known: true, Ticket: 9, Token: "t"}

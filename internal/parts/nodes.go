@@ -76,7 +76,7 @@ func Read(cfg Config) (*Nodes, error) {
 	return n, nil
 }
 
-// ToInspect returns what an inspection is told of the nodes. m is a client's, and nil without one.
+// ToInspect returns what an inspection needs of the nodes. m is the client's; nil: there is none.
 func (n *Nodes) ToInspect(m *Mux) preflight.Config {
 	cfg := &n.Config
 	to := preflight.Config{
