@@ -15,7 +15,7 @@ import (
 const askTimeout = 10 * time.Second
 
 // limits are above every reply that a test can ask for. A string has 512 MB at most in Redis.
-var limits = resp.Limits{Line: 64 << 10, Bytes: 512 << 20, Items: 1 << 26, Depth: 32}
+var limits = resp.Limits{Line: 64 << 10, Bytes: 512 << 20, Items: 1 << 26}
 
 // Do sends one command to node i over a new connection of its own and returns the reply: a string,
 // an int64, nil, or a []any of these. An error reply of the server is returned as an error whose
@@ -79,7 +79,7 @@ func (nd *node) scan(prefix string) ([]string, error) {
 }
 
 // dial connects to addr. The connection works until timeout has passed.
-func dial(addr string, timeout time.Duration) (*resp.Client, error) {
+func dial(addr string, timeout time.Duration) (*resp.Conn, error) {
 	end := time.Now().Add(timeout)
 	conn, err := (&net.Dialer{Deadline: end}).Dial("tcp", addr)
 	if err != nil {
@@ -88,7 +88,7 @@ func dial(addr string, timeout time.Duration) (*resp.Client, error) {
 	if err := conn.SetDeadline(end); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return resp.NewClient(conn, limits), nil
+	return resp.NewConnWithin(conn, limits), nil
 }
 
 // ask sends one command to addr and returns its reply.
@@ -99,5 +99,5 @@ func ask(addr string, timeout time.Duration, args ...string) (resp.Value, error)
 	}
 	// Every command that was sent has its reply, or an error is returned already.
 	defer func() { _ = c.Close() }()
-	return c.Do(args...)
+	return c.Ask(args...)
 }

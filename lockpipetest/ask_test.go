@@ -57,7 +57,7 @@ func TestKeys_ReadsManyPages(t *testing.T) {
 		for i := range 3500 {
 			key := fmt.Sprintf("k:%04d", i)
 			want = append(want, key)
-			_, err := c.Do("SET", key, "v")
+			_, err := c.Ask("SET", key, "v")
 			require.NoError(t, err)
 		}
 		got, err := nodes.Keys(0, "k:")

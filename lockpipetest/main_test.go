@@ -54,7 +54,7 @@ func do(t *testing.T, nodes *Nodes, i int, args ...string) any {
 
 // client is a connection that outlives its commands, as that of a real client does.
 type client struct {
-	*resp.Client
+	*resp.Conn
 	t *testing.T
 }
 
@@ -68,7 +68,8 @@ func dialNode(t *testing.T, nodes *Nodes, i int) client {
 
 func (c client) send(args ...string) {
 	c.t.Helper()
-	require.NoError(c.t, c.Send(args...))
+	_, err := c.Write(resp.AppendCommand(nil, args...))
+	require.NoError(c.t, err)
 }
 
 func (c client) receive() (any, error) {

@@ -64,7 +64,7 @@ func TestFreeze_NodeAnswersOnlyAfterThaw(t *testing.T) {
 	t.Parallel()
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		before := dialNode(t, nodes, 0)
-		_, err := before.Do("SET", "k", "v")
+		_, err := before.Ask("SET", "k", "v")
 		require.NoError(t, err)
 
 		require.NoError(t, nodes.Freeze(0))
@@ -110,7 +110,7 @@ func TestFreeze_UnderLoadLosesNothing(t *testing.T) {
 			c := dialNode(t, nodes, 0)
 			wg.Go(func() {
 				for k := range each {
-					if _, err := c.Do("SET", fmt.Sprint(i, "-", k), "v"); err != nil {
+					if _, err := c.Ask("SET", fmt.Sprint(i, "-", k), "v"); err != nil {
 						errs[i] = err
 						return
 					}
@@ -132,7 +132,7 @@ func TestFreeze_UnderLoadLosesNothing(t *testing.T) {
 func TestKill_BreaksConnectionsAndRefusesNewOnes(t *testing.T) {
 	onBothBackends(t, 2, func(t *testing.T, nodes *Nodes) {
 		c := dialNode(t, nodes, 0)
-		_, err := c.Do("PING")
+		_, err := c.Ask("PING")
 		require.NoError(t, err)
 
 		require.NoError(t, nodes.Kill(0))
@@ -156,7 +156,7 @@ func TestKill_FrozenNodeAnswersNothing(t *testing.T) {
 		waiting := make([]client, 8)
 		for i := range waiting {
 			waiting[i] = dialNode(t, nodes, 0)
-			_, err := waiting[i].Do("PING")
+			_, err := waiting[i].Ask("PING")
 			require.NoError(t, err)
 		}
 		require.NoError(t, nodes.Freeze(0))
@@ -277,7 +277,7 @@ func TestNodes_ConcurrentUse(t *testing.T) {
 				for range 20 {
 					_ = nodes.Thaw(i)
 					if c, err := dial(nodes.nodes[i].port.addr, 20*pollEvery); err == nil {
-						_, _ = c.Do("SET", "k", "v")
+						_, _ = c.Ask("SET", "k", "v")
 						_ = c.Close()
 					}
 				}

@@ -14,11 +14,11 @@ import (
 )
 
 // limits are far above any page of SCAN.
-var limits = resp.Limits{Line: 64 << 10, Bytes: 64 << 20, Items: 1 << 20, Depth: 2}
+var limits = resp.Limits{Line: 64 << 10, Bytes: 64 << 20, Items: 1 << 20}
 
 // conn is a connection for looking at keys. A check of what a client does must not use that client.
 type conn struct {
-	client *resp.Client
+	client *resp.Conn
 	stop   func() bool
 }
 
@@ -48,20 +48,13 @@ func dial(ctx context.Context, e Endpoint) (*conn, error) {
 // newConn takes a connection over until it is closed or ctx ends.
 func newConn(ctx context.Context, c net.Conn) *conn {
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	return &conn{client: resp.NewClient(c, limits), stop: stop}
+	return &conn{client: resp.NewConnWithin(c, limits), stop: stop}
 }
 
 // logIn takes the steps that a Client takes, one after the other.
 func (c *conn) logIn(node *endpoint.Endpoint) error {
 	for _, step := range node.Handshake() {
-		if err := c.client.Send(step.Command...); err != nil {
-			return err
-		}
-		reply, err := c.client.Receive()
-		if err != nil {
-			return err
-		}
-		if err := step.OnReply(reply); err != nil {
+		if err := c.client.Do(step); err != nil {
 			return fmt.Errorf("%s: %w", step.Command[0], err)
 		}
 	}
@@ -75,7 +68,7 @@ func (c *conn) close() {
 
 // do sends one command and returns its reply: a string, an int64, nil, or a []any of these.
 func (c *conn) do(args ...string) (any, error) {
-	reply, err := c.client.Do(args...)
+	reply, err := c.client.Ask(args...)
 	if err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ func NewQuery(keys, lines []string) *Query {
 			text = resp.AppendCommand(text, "ZCARD", lines[i])
 		}
 	}
-	q.trip = trip.Trip{Parts: [][]byte{text}, Commands: q.perKey * len(keys), Receiver: q}
+	q.trip = trip.Trip{Bytes: text, Commands: q.perKey * len(keys), Receiver: q}
 	return q
 }
 

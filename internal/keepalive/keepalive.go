@@ -41,13 +41,13 @@ const MaxStuck = 8
 // lateAfter is by how much a look may be late.
 const lateAfter = 5 * time.Millisecond
 
-var probeParts = [][]byte{resp.AppendCommand(nil, "PING")}
+var ping = resp.AppendCommand(nil, "PING")
 
 // New watches a connection until Stop. After gap without a byte it sends a PING, and it calls
 // silent once, when nothing has come for timeout more. silent may call Stop.
 func New(conn *trip.Conn, gap, timeout time.Duration, silent func()) *KeepAlive {
 	k := &KeepAlive{conn: conn, gap: gap, timeout: timeout, silent: silent}
-	k.probe = trip.Trip{Parts: probeParts, Commands: 1, Receiver: k}
+	k.probe = trip.Trip{Bytes: ping, Commands: 1, Receiver: k}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.timer, k.due = time.AfterFunc(gap, k.look), time.Now().Add(gap)

@@ -88,7 +88,7 @@ func (k *keptAlive) load(commands int) {
 	ended := make(chan trip.End, 1)
 	t := trip.Trip{Commands: commands, Receiver: load{ended}}
 	for range commands {
-		t.Parts = append(t.Parts, resp.AppendCommand(nil, "SET"))
+		t.Bytes = resp.AppendCommand(t.Bytes, "SET")
 	}
 	for k.Enqueue(&t) == nil {
 		k.Flush()

@@ -99,7 +99,7 @@ func (n *Node) newQuery(asked []*question, answers []Place, load bool) *query {
 		}
 		add(i, "GETRANGE", key, "0", lastByte)
 	}
-	q.trip = trip.Trip{Parts: [][]byte{text}, Commands: len(q.of), Receiver: q}
+	q.trip = trip.Trip{Bytes: text, Commands: len(q.of), Receiver: q}
 	return q
 }
 

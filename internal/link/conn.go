@@ -50,9 +50,6 @@ const (
 	connDead
 )
 
-// Raw returns the connection that has the same bytes.
-func (c *Conn) Raw() net.Conn { return c.Conn }
-
 // Close drops what was not sent yet: a command that was given up must not reach the server later,
 // behind the release that takes it back on the next connection. It also leaves out the closing
 // message of TLS, which can block for seconds while every caller waits. rueidis closes a connection

@@ -23,7 +23,7 @@ func TestConn_AbandonIsNoFailure(t *testing.T) {
 	c.Trips = trip.NewConn(c, func(err error) { t.Error(err) })
 	next := &testTrip{ends: make(chan trip.End, 2)}
 	next.Receiver, next.Commands = next, 1
-	next.Parts = [][]byte{resp.AppendCommand(nil, "GET", "k")}
+	next.Bytes = resp.AppendCommand(nil, "GET", "k")
 	require.NoError(t, c.Trips.Enqueue(&next.Trip))
 	c.Trips.Flush()
 	read := make(chan error)

@@ -211,25 +211,24 @@ func (l *Link) awaitDisconnectAck(ctx context.Context) {
 // unnoticed. From then on the server tells of a flush, and of a change of the key. If it can't, the
 // key is read behind all that is sent.
 func (l *Link) verify(ctx context.Context) error {
-	commands := [][]string{{"PING"}}
-	key := l.guardKey()
-	if key != "" { // CLIENT CACHING is for the next command alone
-		commands = append(commands, []string{"CLIENT", "CACHING", "YES"}, []string{"GET", key},
-			[]string{"INFO", "replication"}, []string{"HELLO"})
-	}
-	replies := l.Do(ctx, commands...)
-	if !replies[0].Came {
-		return replies[0].Err
+	if err := l.client.Do(ctx, l.client.B().Ping().Build()).NonRedisError(); err != nil {
+		return err
 	}
 	c := l.Current()
 	if c.Server.Memory != "" {
 		l.expectDisconnectAck()
-		caching, read, info, hello := replies[1], replies[2], replies[3], replies[4]
+		key := l.guardKey() // CLIENT CACHING is for the next command alone
+		replies, err := c.Trips.Do(ctx, []string{"CLIENT", "CACHING", "YES"},
+			[]string{"GET", key}, []string{"INFO", "replication"}, []string{"HELLO"})
+		if err != nil {
+			return err
+		}
+		caching, read, info, hello := replies[0], replies[1], replies[2], replies[3]
 		if read.Text != c.Server.Memory || !c.Server.HasMemory(info.Text) {
 			_ = c.Close()
-			return errors.Join(ErrDataLoss, read.Err, info.Err)
+			return errors.Join(ErrDataLoss, read.Err(), info.Err())
 		}
-		if caching.Err != nil || !hello.IsMap { // no tracking, or only RESP2
+		if caching.Kind == '-' || hello.Kind != '%' { // no tracking, or only RESP2
 			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
 		}
 	}

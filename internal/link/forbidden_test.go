@@ -1,6 +1,7 @@
 package link
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,16 +19,16 @@ func TestProbe_NamesTheCommand(t *testing.T) {
 				"this command or subcommand",
 		}},
 		"its user may not use EVALSHA: NOPERM": {
-			err: serverError("NOPERM this user has no permissions to run the 'evalsha' command"),
+			err: errors.New("NOPERM this user has no permissions to run the 'evalsha' command"),
 		},
 		"it can't be a node, because it does not know EVALSHA: ERR unknown": {
-			err: serverError("ERR unknown command 'EVALSHA'"),
+			err: errors.New("ERR unknown command 'EVALSHA'"),
 		},
 		"it can't be a node, because it does not know SET: ERR Unknown": {
 			failed: []string{"SET ERR Unknown Redis command called from script"},
 		},
 		"OOM command": {failed: []string{"SET OOM command not allowed", "DEL MISCONF x"}},
-		"NOPERM this user has no permissions to access one of the keys": {err: serverError(
+		"NOPERM this user has no permissions to access one of the keys": {err: errors.New(
 			"NOPERM this user has no permissions to access one of the keys used as arguments")},
 	} {
 		require.ErrorContains(t, probed(test.failed, test.err), says)

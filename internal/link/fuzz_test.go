@@ -151,17 +151,16 @@ func survive(t *testing.T, conn *canned) {
 	option.OnInvalidations = l.onInvalidate
 	l.client, _ = rueidis.NewClient(option)
 	require.NotNil(t, l.client)
-	l.Do(context.WithValue(t.Context(), permitKey{}, &dialPermit{}), []string{"PING"})
+	permitted := context.WithValue(t.Context(), permitKey{}, &dialPermit{})
+	l.client.Do(permitted, l.client.B().Ping().Build())
 
 	one, several := &counted{}, &counted{}
 	one.Trip = trip.Trip{
-		Parts: [][]byte{resp.AppendCommand(nil, "GET", "k")}, Commands: 1, Receiver: one,
+		Bytes: resp.AppendCommand(nil, "GET", "k"), Commands: 1, Receiver: one,
 	}
-	several.Trip = trip.Trip{
-		Parts: [][]byte{
-			resp.AppendCommand(resp.AppendCommand(nil, "GET", "a"), "GET", "b"),
-			resp.AppendCommand(nil, "GET", "c"),
-		}, Commands: 3, Receiver: several,
+	several.Trip = trip.Trip{Commands: 3, Receiver: several}
+	for _, key := range []string{"a", "b", "c"} {
+		several.Bytes = resp.AppendCommand(several.Bytes, "GET", key)
 	}
 	var queued []*counted
 	for _, next := range []*counted{one, several} {
@@ -170,9 +169,11 @@ func survive(t *testing.T, conn *canned) {
 		}
 	}
 	c.Trips.Flush()
-	for _, r := range l.Do(t.Context(), []string{"GET", "k"}, []string{"DEL", "k"}) {
-		require.True(t, r.Came || r.Err != nil)
+	get, del := l.client.B().Get().Key("k").Build(), l.client.B().Del().Key("k").Build()
+	for _, r := range l.client.DoMulti(t.Context(), get, del) {
+		_, _ = r.ToAny()
 	}
+	_, _ = c.Trips.Do(t.Context(), []string{"GET", "k"}, []string{"HELLO"})
 	time.Sleep(2 * SilenceGap) // the keep-alive asks
 	l.client.Close()
 	_ = c.Close()

@@ -67,12 +67,8 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 	steps = append(steps, resp.Step{
 		Command: []string{"EVALSHA", script.Probe.SHA, "1", none},
 		OnReply: func(v resp.Value) error {
-			var failed []string
-			for _, f := range v.Items {
-				failed = append(failed, f.Text)
-			}
 			var forbidden *ForbiddenError // another error may be that of the moment
-			if errors.As(probed(failed, v.Err()), &forbidden) {
+			if errors.As(probed(v.Texts(), v.Err()), &forbidden) {
 				return forbidden
 			}
 			return missing(v)

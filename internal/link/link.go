@@ -2,8 +2,8 @@
 // is the only package that imports rueidis.
 //
 // A Link has a connector, the goroutine in Run. Only the connector dials, and only the restart
-// guard admits a connection. Over the connection go the trips of the owner (Conn.Trips), and rare
-// commands (Link.Do). The owner hears of each change of the state.
+// guard admits a connection. Over the connection go trips (Conn.Trips): those of the owner, and
+// rare ones of the connector. The owner hears of each change of the state.
 //
 // The newest connection is Current. What is sent while the connector makes a new one may use the
 // new one already. So the owner asks for Verified before it sends, and for StillValid when it has

@@ -15,11 +15,11 @@ import (
 func (l *Link) Probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	r := l.run(ctx, script.Probe, []string{l.probeKey}, nil)
-	if !r.Came {
+	v, err := l.run(ctx, script.Probe, []string{l.probeKey}, nil)
+	if err != nil {
 		return nil, false
 	}
-	return probed(r.Texts, r.Err), true
+	return probed(v.Texts(), l.replied(v)), true
 }
 
 // ForbiddenError is why a node is of no use whose user may not use a command that locks need.
@@ -46,7 +46,7 @@ func probed(failed []string, err error) error {
 	}
 	for _, f := range failed {
 		if text, isAcquire := strings.CutPrefix(f, "SET "); isAcquire {
-			return serverError(text)
+			return errors.New(text)
 		}
 	}
 	return err

@@ -32,6 +32,9 @@ func (l *Link) renewEntry(ctx context.Context) {
 
 // texts runs a script that replies with a list of texts.
 func (l *Link) texts(ctx context.Context, s *script.Script, keys, args []string) ([]string, error) {
-	r := l.run(ctx, s, keys, args)
-	return r.Texts, r.Err
+	v, err := l.run(ctx, s, keys, args)
+	if err != nil {
+		return nil, err
+	}
+	return v.Texts(), l.replied(v)
 }

@@ -85,10 +85,8 @@ func (c *tripClient) enqueue(part []byte) *testTrip {
 	defer c.mu.Unlock()
 	t := &testTrip{number: strconv.Itoa(len(c.log)), ends: make(chan trip.End, 2)}
 	t.Receiver, t.Commands = t, 3
-	t.Parts = [][]byte{
-		resp.AppendCommand(nil, "RPUSH", "log", t.number), resp.AppendCommand(nil, "GET", "none"),
-		part,
-	}
+	t.Bytes = resp.AppendCommand(nil, "RPUSH", "log", t.number)
+	t.Bytes = append(resp.AppendCommand(t.Bytes, "GET", "none"), part...)
 	if c.conn.Enqueue(&t.Trip) != nil {
 		return nil
 	}

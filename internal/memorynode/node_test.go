@@ -39,10 +39,12 @@ func receive(t *testing.T, s *memorynode.Session, data []byte, at time.Time) {
 // value returns a reply of a node in the types of lockpipetest.Nodes.Do.
 func value(t *testing.T, reply string) any {
 	t.Helper()
-	limits := resp.Limits{Line: 4 << 10, Bytes: 16 << 20, Items: 1 << 16, Depth: 1}
-	v, err := resp.NewReader(strings.NewReader(reply), limits).Read()
+	s := resp.NewScanner(resp.Limits{Line: 4 << 10, Bytes: 16 << 20, Items: 1 << 16})
+	n, err := s.Next([]byte(reply))
 	require.NoError(t, err)
-	return v.Any()
+	require.Equal(t, len(reply), n)
+	r := s.Reply([]byte(reply), n)
+	return r.Value().Any()
 }
 
 // The goal: the scripts in Go do what the Lua does on servers, with any keys, tokens and TTLs, and

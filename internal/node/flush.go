@@ -105,7 +105,6 @@ func (n *Node) Recycle(f *Flush) {
 	clear(f.retry)
 	clear(f.tooLow)
 	clear(f.sending)
-	clear(f.trip.Parts)
 	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
 	f.sending, f.alone, f.directed = f.sending[:0], f.alone[:0], f.directed[:0]
 	f.tooLow = f.tooLow[:0]
@@ -313,14 +312,14 @@ func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
 		f.bytes = p.appendTo(f.bytes, n.index)
 		f.trip.Commands += len(p.commands)
 	}
-	f.trip.Parts = append(f.trip.Parts[:0], f.bytes)
 	if f.trip.Commands == 0 {
 		n.order.Unlock()
 		return true
 	}
 	if f.reads = conn != nil && conn.ReadBehind != nil; f.reads {
-		f.trip.Parts, f.trip.Commands = append(f.trip.Parts, conn.ReadBehind), f.trip.Commands+1
+		f.bytes, f.trip.Commands = append(f.bytes, conn.ReadBehind...), f.trip.Commands+1
 	}
+	f.trip.Bytes = f.bytes
 	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
 	n.order.Unlock()
 	if f.Reading != nil && !f.lastTry {

@@ -16,3 +16,6 @@ func protocolErr(format string, args ...any) error {
 func Unasked(b byte) error {
 	return protocolErr("a reply of type %q that no command asked for", b)
 }
+
+// errHalfEnd is the error of a line that ends with a carriage return or a line feed alone.
+var errHalfEnd = protocolErr("a line without its whole end")

@@ -1,12 +1,15 @@
 package resp
 
-// Reply is a reply that a Checker has decoded without memory of its own: Ints and Text are valid
-// only until the stream is read further, and must not be changed.
+import "bytes"
+
+// Reply is a reply without memory of its own: Ints and Text are valid only until the connection is
+// read further, and must not be changed.
 type Reply struct {
 	Kind Kind
 	Int  int64   // of KindInteger
 	Ints []int64 // of KindIntegers
-	Text []byte  // of KindStatus and KindError, and the begin of a KindString: see MaxText
+	Text []byte  // of KindStatus, KindError and KindString
+	raw  []byte
 }
 
 // Kind is what a Reply is.
@@ -23,61 +26,76 @@ const (
 	KindString               // a string that may have any bytes
 )
 
-// MaxText is how much of a KindString a Reply has, at most.
+// MaxText is how much of a key's value is read, at most.
 const MaxText = 256
 
-// record notes the value whose line has ended; n is the number in that line.
-func (r *Checker) record(n int64) {
-	switch {
-	case r.depth > 0 && (r.typ != ':' || r.reply.Kind != KindIntegers):
-		r.reply.Kind = KindOther
-	case r.depth > 0:
-		r.ints = append(r.ints, n)
-	case r.typ == '+':
-		r.reply.Kind = KindStatus
-	case r.typ == '-' || r.typ == '!':
-		r.reply.Kind = KindError
-	case r.typ == '_' || n == -1 && (r.typ == '$' || r.typ == '*'):
-		r.reply.Kind = KindNull
-	case r.typ == '$':
-		r.reply.Kind = KindString
-	case r.typ == ':':
-		r.reply.Kind, r.reply.Int = KindInteger, n
-	case r.typ == '*':
-		r.reply.Kind = KindIntegers
+// Reply decodes the value that Next has just found at the begin of p.
+func (s *Scanner) Reply(p []byte, n int) Reply {
+	v := p[s.start:n]
+	r := Reply{raw: v}
+	switch v[0] {
+	case '+':
+		r.Kind, r.Text = KindStatus, v[1:len(v)-2]
+	case '-':
+		r.Kind, r.Text = KindError, v[1:len(v)-2]
+	case '!':
+		r.Kind, r.Text = KindError, v[bytes.IndexByte(v, '\n')+1:len(v)-2]
+	case ':':
+		r.Kind = KindInteger
+		r.Int, _ = parseInteger(v[1 : len(v)-2])
+	case '_':
+		r.Kind = KindNull
+	case '$', '*':
+		end := bytes.IndexByte(v, '\n')
+		switch {
+		case v[1] == '-' && v[end-2] != '0':
+			r.Kind = KindNull
+		case v[0] == '$':
+			r.Kind, r.Text = KindString, v[end+1:len(v)-2]
+		case s.integers(v[end+1:]):
+			r.Kind, r.Ints = KindIntegers, s.ints
+		}
 	}
+	return r
 }
 
-// replyOK and replyNull are the most frequent replies. To copy one is faster than to make it.
-var (
-	replyOK   = Reply{Kind: KindStatus, Text: []byte("OK")}
-	replyNull = Reply{Kind: KindNull}
-)
+// integers decodes the values of a list. It returns false if not all are integers.
+func (s *Scanner) integers(p []byte) bool {
+	s.ints = s.ints[:0]
+	for len(p) > 0 {
+		if p[0] != ':' {
+			return false
+		}
+		v, n := shortInteger(p)
+		if n == 0 {
+			n = bytes.IndexByte(p, '\n') + 1
+			v, _ = parseInteger(p[1 : n-2])
+		}
+		s.ints, p = append(s.ints, v), p[n:]
+	}
+	return true
+}
 
-// shortReply takes one of the usual replies if p begins with a whole one, and returns its length.
-// It returns 0 for all others: they take the long way.
-func (r *Checker) shortReply(p []byte) int {
-	switch p[0] {
-	case '+':
-		if len(p) >= 5 && string(p[:5]) == "+OK\r\n" {
-			r.reply = replyOK
-			return 5
-		}
-	case ':':
-		if v, n := shortInteger(p); n > 0 {
-			r.reply = Reply{Kind: KindInteger, Int: v}
-			return n
-		}
-	case '_':
-		if len(p) >= 3 && string(p[:3]) == "_\r\n" {
-			r.reply = replyNull
-			return 3
-		}
-	case '$':
-		if len(p) >= 5 && string(p[:5]) == "$-1\r\n" {
-			r.reply = replyNull
-			return 5
-		}
+// Value returns the whole reply, in memory of its own.
+func (r *Reply) Value() Value {
+	v, _ := valueOf(r.raw)
+	return v
+}
+
+// shortReply returns the length of one of the usual replies if p begins with a whole one, and 0 for
+// all others: they take the long way.
+func shortReply(p []byte) int {
+	switch {
+	case len(p) < 3:
+	case p[0] == '+' && len(p) >= 5 && string(p[:5]) == "+OK\r\n":
+		return 5
+	case p[0] == ':':
+		_, n := shortInteger(p)
+		return n
+	case p[0] == '_' && string(p[:3]) == "_\r\n":
+		return 3
+	case p[0] == '$' && len(p) >= 5 && string(p[:5]) == "$-1\r\n":
+		return 5
 	}
 	return 0
 }

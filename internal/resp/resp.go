@@ -4,52 +4,9 @@ package resp
 
 import (
 	"cmp"
-	"errors"
 	"strconv"
 	"strings"
 )
-
-// Value is one reply in RESP2.
-type Value struct {
-	Kind  byte    // + - : $ or *
-	Text  string  // of all kinds but an array
-	Null  bool    // only of kind $ or *
-	Items []Value // of an array
-}
-
-// Err returns the error that the server replied with, or nil.
-func (v Value) Err() error {
-	if v.Kind != '-' {
-		return nil
-	}
-	return errors.New(v.Text)
-}
-
-// AsString returns the text of a string. ok is false for null and for other kinds.
-func (v Value) AsString() (text string, ok bool) {
-	return v.Text, !v.Null && (v.Kind == '$' || v.Kind == '+')
-}
-
-// Any returns the value in Go's types: a string, an int64, nil, an error (for an error that the
-// server replied with), or a []any of these.
-func (v Value) Any() any {
-	switch {
-	case v.Null:
-		return nil
-	case v.Kind == '-':
-		return v.Err()
-	case v.Kind == ':':
-		n, _ := strconv.ParseInt(v.Text, 10, 64) // the Reader has checked it
-		return n
-	case v.Kind == '*':
-		items := make([]any, len(v.Items))
-		for i, item := range v.Items {
-			items[i] = item.Any()
-		}
-		return items
-	}
-	return v.Text
-}
 
 // AppendCommand appends one command as clients send it.
 func AppendCommand(dst []byte, args ...string) []byte {
@@ -88,3 +45,16 @@ func ParseInfo(text string) map[string]string {
 	}
 	return fields
 }
+
+// rejections are the first words of errors that a server gives before it executes anything of a
+// command. All of them depend on a state of the server that does not change while a script runs, so
+// a script that meets one has written nothing.
+var rejections = map[string]bool{
+	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
+	"BUSY": true, "LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true,
+	"CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true,
+}
+
+// Rejected reports whether an error with this first word says that the server has executed nothing
+// of the command.
+func Rejected(code string) bool { return rejections[code] }

@@ -42,7 +42,7 @@ var rounds = []struct {
 func round(tb testing.TB, reply string, commands int) func() {
 	c := trip.NewConn(&repeating{reply: reply + "+PONG\r\n"}, func(error) {})
 	var r counting
-	t := &trip.Trip{Parts: [][]byte{pingBytes, pingBytes}, Commands: commands, Receiver: &r}
+	t := &trip.Trip{Bytes: pingBytes, Commands: commands, Receiver: &r}
 	p := make([]byte, 1<<12)
 	return func() {
 		before := r

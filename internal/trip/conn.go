@@ -28,18 +28,17 @@
 //
 // # Traps
 //
-// rueidis may be in the middle of a command: its buffer is cut anywhere. Then Flush leaves the
-// queue as it is, and the Write that completes the command sends the trips behind it, in the same
-// system call. So the Conn follows both directions command by command. It records to whom the next
-// replies belong before the bytes are on their way.
+// rueidis' buffer is cut anywhere. So Write keeps the begin of a command back until its end comes,
+// and a whole command waits in the queue as a trip does. The Conn records to whom the next replies
+// belong before the bytes are on their way.
 //
 // A push may say that what follows does not count. It goes to rueidis at once, also between two
 // replies to a trip. Nothing behind it is decoded before rueidis reads again, and so has handled
 // it.
 //
-// A reply can come before the write returns that sent its command. The bytes, and the list of parts
-// that the system reads, belong to that write until it returns. So a trip ends with its last reply
-// or with its write, whichever comes later. A trip on a closed connection also waits for its write.
+// A reply can come before the write returns that sent its command. The bytes belong to that write
+// until it returns. So a trip ends with its last reply or with its write, whichever comes later. A
+// trip on a closed connection also waits for its write.
 //
 // rueidis' keep-alive counts its own replies alone. So the owner has one of its own.
 //
@@ -60,6 +59,8 @@ import (
 	"errors"
 	"net"
 	"sync"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
 // Conn is a connection on which trips are sent between a client's commands, and every reply is
@@ -76,12 +77,10 @@ type Conn struct {
 	net.Conn
 	onProtocolError func(error)
 
-	mu    sync.Mutex
-	queue list // trips that no Flush or Write has taken
-	// flight has the trips that were taken and lack replies. Trip.preceding and trailing are the
-	// plain commands before each trip and behind the last one that the reader does not know of yet.
-	flight   list
-	trailing int
+	mu       sync.Mutex
+	queue    list   // trips that no write has taken
+	flight   list   // trips that were taken and lack replies
+	spare    list   // memory for the trips of Write
 	answered uint64 // trips, all of whose replies came
 	decoding bool   // the reader uses the first trip of flight
 	cause    error  // why the connection failed; nil before that, and if Close was first
@@ -94,14 +93,13 @@ type Conn struct {
 }
 
 // NewConn returns conn with trips, and with its replies checked. It calls onProtocolError once, in
-// the goroutine that reads, before Read returns that error. If conn has the method Raw, that
-// returns the connection that has conn's bytes unchanged, so that Write may use it.
+// the goroutine that reads, before Read returns that error.
 func NewConn(conn net.Conn, onProtocolError func(error)) *Conn {
 	return &Conn{
 		Conn:            conn,
 		onProtocolError: onProtocolError,
-		writer:          writer{turn: make(chan struct{}, 1), vectored: vectored(conn)},
-		reader:          reader{buffer: make([]byte, readSize)},
+		writer:          writer{turn: make(chan struct{}, 1), commands: resp.NewCommandScanner()},
+		reader:          reader{in: resp.NewInput(resp.ReplyLimits)},
 	}
 }
 
@@ -109,15 +107,20 @@ func NewConn(conn net.Conn, onProtocolError func(error)) *Conn {
 // if nothing can be sent any more. Then the trip is still the caller's, and nothing
 // of it was or will be sent.
 func (c *Conn) Enqueue(t *Trip) error {
-	if t.busy || t.Commands < 1 {
-		panic("trip: a trip that is under way, or without commands")
+	if t.busy || t.Commands < 1 || t.Receiver == nil {
+		panic("trip: a trip that is under way, or without commands or receiver")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.enqueue(t)
+}
+
+// enqueue is Enqueue for one who holds mu.
+func (c *Conn) enqueue(t *Trip) error {
 	if c.stopped {
 		return net.ErrClosed
 	}
-	t.busy, t.preceding, t.writing, t.answered = true, 0, false, false
+	t.busy, t.writing, t.answered = true, false, false
 	c.queue.push(t)
 	return nil
 }
@@ -143,7 +146,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Progress returns how many trips were answered, and whether others are under way.
+// Progress returns how many trips were answered, and whether others are under way. What the client
+// has written counts as trips.
 func (c *Conn) Progress() (answered uint64, underWay bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,19 +161,12 @@ func (c *Conn) Cause() error {
 	return c.cause
 }
 
-// failed notes why the connection fails, and returns that.
-func (c *Conn) failed(err error) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.note(err)
-	return err
-}
-
-// note is failed for one who holds mu.
-func (c *Conn) note(err error) {
+// fail notes why the connection fails, and returns that. mu is held.
+func (c *Conn) fail(err error) error {
 	if c.cause == nil && !c.closing {
 		c.cause = err
 	}
+	return err
 }
 
 // sweep takes the trips out of flight that nobody uses and no reply will come for. mu is held.
@@ -182,22 +179,6 @@ func (c *Conn) sweep() (broken list) {
 	}
 	return broken
 }
-
-// vectored returns the connection on which several parts are one system call, or nil if there is
-// none.
-func vectored(conn net.Conn) net.Conn {
-	if wrapper, ok := conn.(interface{ Raw() net.Conn }); ok {
-		conn = wrapper.Raw()
-	}
-	switch conn.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return conn
-	}
-	return nil
-}
-
-// errCommand is the error of bytes that the client may not send, because they can't be counted.
-var errCommand = errors.New("a command that is not an array of strings")
 
 // maskContextErr hides an error of a context: some connections that users dial end with one, and it
 // must not look like that of a dial, before which nothing was sent.

@@ -28,8 +28,8 @@ func checked(reply string) *trip.Conn {
 // from then on.
 func TestConn_SendsOnlyArraysOfStrings(t *testing.T) {
 	for _, bad := range []string{
-		"PING\r\n", "*0\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
-		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n",
+		"PING\r\n", "*0\r\n", "*-1\r\n", "*1\r\n*1\r\n", "$1\r\nx\r\n",
+		"*1\r\n$-1\r\n", "*x\r\n", "*1\r\n:1\r\n", "*\r\n", "*1\r\n+x\r\n",
 	} {
 		n, err := checked("").Write([]byte(bad))
 		require.Zero(t, n)
@@ -48,7 +48,9 @@ func TestConn_EndsAtAProtocolError(t *testing.T) {
 	require.NoError(t, err)
 	p := make([]byte, 100)
 	n, err := c.Read(p)
+	require.NoError(t, err)
 	require.Equal(t, "+OK\r\n", string(p[:n]))
+	_, err = c.Read(p)
 	require.EqualError(t, err, "protocol error: a reply of type ':' that no command asked for")
 	_, again := c.Write(ping)
 	require.NoError(t, again)
@@ -127,7 +129,7 @@ func TestConn_DecodesNothingBehindAPushBeforeTheNextRead(t *testing.T) {
 			c := trip.NewConn(below, func(error) {})
 			var e ender
 			set := resp.AppendCommand(nil, "SET", "k", "v")
-			both := trip.Trip{Parts: [][]byte{set, set}, Commands: 2, Receiver: &e}
+			both := trip.Trip{Bytes: append(set, set...), Commands: 2, Receiver: &e}
 			require.NoError(t, c.Enqueue(&both))
 			c.Flush()
 			_, err := c.Write(pingBytes)

@@ -24,7 +24,7 @@ func newTrip(words ...string) (*trip.Trip, *atEnd) {
 	r := &atEnd{make(chan trip.End, 9), make(chan string, 99)}
 	t := &trip.Trip{Receiver: r, Commands: len(words)}
 	for _, w := range words {
-		t.Parts = append(t.Parts, resp.AppendCommand(nil, w))
+		t.Bytes = resp.AppendCommand(t.Bytes, w)
 	}
 	return t, r
 }

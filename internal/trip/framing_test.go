@@ -61,14 +61,14 @@ func (p *wholeParser) message() error {
 				return errMalformed
 			}
 		}
-		if _, _, err := p.value(0); err != nil || typ != '|' {
+		if _, _, err := p.value(); err != nil || typ != '|' {
 			return err
 		}
 	}
 }
 
 // value reads one value, and returns its type and the text of a line or string.
-func (p *wholeParser) value(depth int) (typ byte, text string, err error) {
+func (p *wholeParser) value() (typ byte, text string, err error) {
 	if p.at == len(p.data) {
 		return 0, "", errIncomplete
 	}
@@ -100,7 +100,7 @@ func (p *wholeParser) value(depth int) (typ byte, text string, err error) {
 		text, err = p.stringAt(n)
 		return typ, text, err
 	}
-	return typ, "", p.list(typ, n, depth+1)
+	return typ, "", p.list(typ, n)
 }
 
 func malformedUnless(ok bool) error {
@@ -110,14 +110,14 @@ func malformedUnless(ok bool) error {
 	return errMalformed
 }
 
-func (p *wholeParser) list(typ byte, n int64, depth int) error {
-	if n > resp.MaxItems || depth > resp.MaxNested || typ == '>' && n == 0 {
+func (p *wholeParser) list(typ byte, n int64) error {
+	if n > int64(resp.ReplyLimits.Items) || typ == '>' && n == 0 {
 		return errMalformed
 	}
 	if typ == '%' || typ == '|' {
 		n *= 2
 	}
-	if p.items += int(n); p.items > resp.MaxItems {
+	if p.items += int(n); p.items > resp.ReplyLimits.Items {
 		return errMalformed
 	}
 	named := false
@@ -125,7 +125,7 @@ func (p *wholeParser) list(typ byte, n int64, depth int) error {
 		if p.at < len(p.data) && p.data[p.at] == '>' {
 			return errMalformed
 		}
-		inner, text, err := p.value(depth)
+		inner, text, err := p.value()
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func (p *wholeParser) lineAt() (string, error) {
 		length = len(rest)
 	}
 	switch {
-	case length > resp.MaxLine || p.at+length-p.start > resp.MaxReply:
+	case length > resp.ReplyLimits.Line || p.at+length-p.start > resp.ReplyLimits.Bytes:
 		return "", errMalformed
 	case end < 0 || end+1 == len(rest) && rest[end] == '\r':
 		return "", errIncomplete
@@ -161,11 +161,11 @@ func (p *wholeParser) lineAt() (string, error) {
 		return "", errMalformed
 	}
 	p.at += end + 2
-	return string(rest[:end]), malformedUnless(p.at-p.start <= resp.MaxReply)
+	return string(rest[:end]), malformedUnless(p.at-p.start <= resp.ReplyLimits.Bytes)
 }
 
 func (p *wholeParser) stringAt(n int64) (string, error) {
-	if n > int64(resp.MaxReply-(p.at-p.start)) {
+	if n > int64(resp.ReplyLimits.Bytes-(p.at-p.start)) {
 		return "", errMalformed
 	}
 	rest := p.data[p.at:]
@@ -173,7 +173,7 @@ func (p *wholeParser) stringAt(n int64) (string, error) {
 		return "", errIncomplete
 	}
 	p.at += int(n) + 2
-	if p.at-p.start > resp.MaxReply || string(rest[n:n+2]) != "\r\n" {
+	if p.at-p.start > resp.ReplyLimits.Bytes || string(rest[n:n+2]) != "\r\n" {
 		return "", errMalformed
 	}
 	return string(rest[:n]), nil
@@ -275,7 +275,7 @@ func TestConn_HasRoomForTheLargestReplies(t *testing.T) {
 	for _, stream := range []string{list, fences, info, failure + "\r\n"} {
 		_, err := follow([]byte(strings.Repeat(stream, 500)), 500, func() int { return 1 << 17 })
 		require.NoError(t, err)
-		require.Less(t, len(stream), resp.MaxReply/10)
+		require.Less(t, len(stream), resp.ReplyLimits.Bytes/10)
 	}
 }
 

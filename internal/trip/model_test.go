@@ -60,8 +60,7 @@ func decoded(raw string) resp.Reply {
 	case raw[0] == '!':
 		return resp.Reply{Kind: resp.KindError, Text: []byte(rest[:len(rest)-2])}
 	case raw[0] == '$':
-		text := rest[:len(rest)-2]
-		return resp.Reply{Kind: resp.KindString, Text: []byte(text[:min(len(text), resp.MaxText)])}
+		return resp.Reply{Kind: resp.KindString, Text: []byte(rest[:len(rest)-2])}
 	}
 	return resp.Reply{}
 }
@@ -83,15 +82,15 @@ func expect(stream string, sent []int) (o outcome) {
 			o.replies = append(o.replies, nil)
 		}
 	}
-	trips, left, attributed := 0, 0, false
+	trips, left, attributed, begin := 0, 0, false, 0
 	for p.at < len(p.data) {
-		begin := p.at
 		if !attributed {
-			p.start, p.items = p.at, 0
+			begin, p.start, p.items = p.at, p.at, 0
 		}
+		value := p.at
 		typ := p.data[p.at]
 		toTrip := typ != '>' && (left > 0 || len(sent) > 0 && sent[0] > 0)
-		_, _, err := p.value(0)
+		_, _, err := p.value()
 		if err == nil && typ != '>' && typ != '|' && left == 0 && len(sent) == 0 {
 			err = errMalformed
 		}
@@ -101,20 +100,19 @@ func expect(stream string, sent []int) (o outcome) {
 			}
 			return o
 		}
-		attributed = typ == '|'
+		if attributed = typ == '|'; attributed {
+			continue // it belongs to the value behind it
+		}
 		if !toTrip {
-			if o.passed += stream[begin:p.at]; typ != '>' && typ != '|' {
+			if o.passed += stream[begin:p.at]; typ != '>' {
 				sent = sent[1:]
 			}
-			continue
-		}
-		if attributed {
 			continue
 		}
 		if left == 0 {
 			left, sent = sent[0], sent[1:]
 		}
-		o.replies[trips] = append(o.replies[trips], text(decoded(stream[begin:p.at])))
+		o.replies[trips] = append(o.replies[trips], text(decoded(stream[value:p.at])))
 		if left--; left == 0 {
 			trips++
 		}
@@ -129,16 +127,13 @@ type planned struct {
 	body string
 }
 
-func newPlanned(number, commands int, next func(n int) int) *planned {
+func newPlanned(number, commands int) *planned {
 	t := &planned{}
 	t.Receiver, t.Commands = &t.recorder, commands
 	for i := range commands {
 		t.body += string(resp.AppendCommand(nil, "TRIP", fmt.Sprint(number, ".", i)))
 	}
-	for rest := t.body; rest != ""; {
-		k := 1 + next(len(rest))
-		t.Parts, rest = append(t.Parts, []byte(rest[:k]), nil), rest[k:]
-	}
+	t.Bytes = []byte(t.body)
 	return t
 }
 
@@ -159,6 +154,7 @@ type plan struct {
 	plain  string       // all that the client writes
 	ends   map[int]bool // where in it no command is unfinished
 	at     int          // how much of it was written
+	whole  int          // how much of it was sent
 	queued []*planned
 }
 
@@ -171,7 +167,7 @@ func draw(next func(n int) int) *plan {
 	for trips := next(8); p.at < len(p.plain) || trips > 0; {
 		switch n := next(6); {
 		case n < 2 && trips > 0:
-			p.enqueue(1+next(4), next)
+			p.enqueue(1 + next(4))
 			trips--
 		case n == 2 || p.at == len(p.plain):
 			p.flush()
@@ -190,34 +186,27 @@ func (p *plan) addPlain(words ...string) {
 	p.ends[len(p.plain)] = true
 }
 
-func (p *plan) enqueue(commands int, next func(n int) int) {
-	t := newPlanned(len(p.trips), commands, next)
+func (p *plan) enqueue(commands int) {
+	t := newPlanned(len(p.trips), commands)
 	p.trips, p.queued = append(p.trips, t), append(p.queued, t)
 	p.steps = append(p.steps, step{trip: t, sent: len(p.sent)})
 }
 
 func (p *plan) flush() {
-	if p.ends[p.at] {
-		p.sendQueued()
-	}
+	p.sendQueued()
 	p.steps = append(p.steps, step{sent: len(p.sent)})
 }
 
-// write writes n bytes more. Trips go to the first place at which no command is unfinished.
+// write writes n bytes more. The commands that end there are sent, behind the trips.
 func (p *plan) write(n int) {
-	begin, border := p.at, false
-	for ; ; p.at++ {
-		if p.at > begin && p.ends[p.at] {
-			p.sent = append(p.sent, 0)
+	begin := p.at
+	for range n {
+		if p.at++; !p.ends[p.at] {
+			continue
 		}
-		if !border && p.ends[p.at] {
-			p.sendQueued()
-			border = true
-		}
-		if p.at == begin+n {
-			break
-		}
-		p.wire += p.plain[p.at : p.at+1]
+		p.sendQueued()
+		p.wire += p.plain[p.whole:p.at]
+		p.sent, p.whole = append(p.sent, 0), p.at
 	}
 	p.steps = append(p.steps, step{write: p.plain[begin:p.at], sent: len(p.sent)})
 }

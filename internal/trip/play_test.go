@@ -61,7 +61,7 @@ func one() *plan {
 	p := &plan{ends: map[int]bool{0: true}}
 	p.addPlain("PING")
 	p.write(len(p.plain))
-	p.enqueue(2, func(int) int { return 0 })
+	p.enqueue(2)
 	p.flush()
 	return p
 }
@@ -89,7 +89,6 @@ func TestConn_EndsAtAProtocolErrorInATrip(t *testing.T) {
 func TestConn_TakesTripsAndCutsAnywhere(t *testing.T) {
 	const stream = ":5\r\n+OK\r\n" + pushed + "*2\r\n:12\r\n:3\r\n-ERR x\r\n_\r\n+PONG\r\n" +
 		pushed + "$3\r\nabc\r\n|1\r\n+a\r\n:1\r\n$-1\r\n!3\r\nERR\r\n"
-	zero := func(int) int { return 0 }
 	for flushed := 0; ; flushed++ {
 		p := &plan{ends: map[int]bool{0: true}}
 		p.addPlain("PING")
@@ -98,13 +97,13 @@ func TestConn_TakesTripsAndCutsAnywhere(t *testing.T) {
 		if flushed > len(p.plain) {
 			return
 		}
-		p.enqueue(3, zero)
+		p.enqueue(3)
 		if flushed > 0 {
 			p.write(flushed)
 		}
-		p.enqueue(2, zero)
+		p.enqueue(2)
 		p.flush()
-		p.enqueue(1, zero)
+		p.enqueue(1)
 		if flushed < len(p.plain) {
 			p.write(len(p.plain) - flushed)
 		}
@@ -132,7 +131,7 @@ func (p *plan) again() *plan {
 	for _, s := range p.steps {
 		if s.trip != nil {
 			t := &planned{body: s.trip.body}
-			t.Receiver, t.Commands, t.Parts = &t.recorder, s.trip.Commands, s.trip.Parts
+			t.Receiver, t.Commands, t.Bytes = &t.recorder, s.trip.Commands, s.trip.Bytes
 			s.trip, other.trips = t, append(other.trips, t)
 		}
 		other.steps = append(other.steps, s)

@@ -36,8 +36,7 @@ func newOwned(id, commands int) *owned {
 	o := &owned{id: id, ends: make(chan trip.End, 2)}
 	o.Receiver, o.Commands = o, commands
 	for i := range commands {
-		o.Parts = append(o.Parts,
-			resp.AppendCommand(nil, "TRIP", fmt.Sprint(id), fmt.Sprint(i)))
+		o.Bytes = resp.AppendCommand(o.Bytes, "TRIP", fmt.Sprint(id), fmt.Sprint(i))
 	}
 	return o
 }

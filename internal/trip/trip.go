@@ -3,18 +3,17 @@ package trip
 import "github.com/lockpipe/lockpipe/internal/resp"
 
 // Trip is some commands that are sent together. Its owner fills it in and enqueues it on a Conn.
-// From then until OnEnd it belongs to the Conn: nobody else may change it or the bytes of its
-// parts. Several trips may have the same parts. After OnEnd it may be enqueued again, on any Conn.
+// From then until OnEnd it belongs to the Conn: nobody else may change it or its bytes. Several
+// trips may have the same bytes. After OnEnd it may be enqueued again, on any Conn.
 type Trip struct {
-	Parts    [][]byte // whole commands, one after the other; a part may have any border
-	Commands int      // how many commands the parts are; at least 1
-	Receiver Receiver // takes the replies and the end
+	Bytes    []byte   // whole commands, one after the other
+	Commands int      // how many; at least 1
+	Receiver Receiver // takes the replies and the end; nil for what the client writes
 
-	busy      bool  // from Enqueue to OnEnd; set by the goroutine that has the trip
-	next      *Trip // in a list; guarded by Conn.mu, or of the goroutine that ends the trip
-	preceding int   // see Conn.flight; guarded by Conn.mu
-	writing   bool  // a Flush or Write has its parts; guarded by Conn.mu
-	answered  bool  // all replies came; guarded by Conn.mu
+	busy     bool  // from Enqueue to OnEnd; set by the goroutine that has the trip
+	next     *Trip // in a list; guarded by Conn.mu, or of the goroutine that ends the trip
+	writing  bool  // a write has its bytes; guarded by Conn.mu
+	answered bool  // all replies came; guarded by Conn.mu
 }
 
 // Receiver takes what becomes of a trip. Its methods must not block: a connection waits for them.
@@ -67,7 +66,8 @@ func (l *list) pop() *Trip {
 // end ends all trips of the list, which the caller has taken from the Conn. Conn.mu is not held.
 func (l *list) end(end End) {
 	for t := l.pop(); t != nil; t = l.pop() {
-		t.busy = false
-		t.Receiver.OnEnd(end)
+		if t.busy = false; t.Receiver != nil {
+			t.Receiver.OnEnd(end)
+		}
 	}
 }

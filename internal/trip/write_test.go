@@ -1,19 +1,18 @@
 package trip_test
 
 import (
-	"bytes"
-	"io"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
 )
 
-// The goal: a connection that failed to send some bytes sends no others behind them. If a Flush
-// fails, the connection is closed: the client may have nothing to write, and the server may be
-// silent. If a Write fails, the client closes it.
+// The goal: a connection that failed to send some bytes sends no others behind them. It is closed:
+// the client may have nothing to write, and the server may be silent.
 func TestConn_SendsNothingAfterAnErrorOfWrite(t *testing.T) {
 	for name, send := range senders {
 		t.Run(name, func(t *testing.T) {
@@ -27,23 +26,15 @@ func TestConn_SendsNothingAfterAnErrorOfWrite(t *testing.T) {
 				close(below.unblock)
 				<-done
 				require.EqualError(t, c.Cause(), "cut off")
-				if name == "Write" {
-					queued[0].open(t)
-				} else {
-					sent[0].ended(t, trip.Broken)
-					queued[0].ended(t, trip.Unsent)
-					<-below.closed
-				}
+				sent[0].ended(t, trip.Broken)
+				queued[0].ended(t, trip.Unsent)
+				<-below.closed
 				other, _ := newTrip("C")
 				require.ErrorIs(t, c.Enqueue(other), net.ErrClosed)
 				_, err := c.Write(pingBytes)
 				require.ErrorIs(t, err, net.ErrClosed)
 				require.Empty(t, below.written)
 				require.NoError(t, c.Close())
-				if name == "Write" {
-					sent[0].ended(t, trip.Broken)
-					queued[0].ended(t, trip.Unsent)
-				}
 				require.EqualError(t, c.Cause(), "cut off", "the first")
 			})
 		})
@@ -67,54 +58,45 @@ func TestConn_KnowsWhyItFailed(t *testing.T) {
 	received[0].ended(t, trip.Broken)
 }
 
-// wrapper counts what passes through it.
-type wrapper struct {
-	net.Conn
+// counted counts the writes of a connection.
+type counted struct {
+	*scripted
 	writes int
 }
 
-func (w *wrapper) Write(p []byte) (int, error) {
-	w.writes++
-	return w.Conn.Write(p)
+func (c *counted) Write(p []byte) (int, error) {
+	c.writes++
+	return c.scripted.Write(p)
 }
 
-// raw is a wrapper that leaves bytes unchanged.
-type raw struct{ wrapper }
-
-func (r *raw) Raw() net.Conn { return r.Conn }
-
-// The goal: several parts are one system call if the socket can be used, and else one Write: with
-// TLS each Write is a record.
-func TestConn_SendsAllPartsAtOnce(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { _ = listener.Close() }()
-	for i := range 4 {
-		direct, byWrite := i&1 == 0, i&2 == 0
-		client, err := net.Dial("tcp", listener.Addr().String())
-		require.NoError(t, err)
-		server, err := listener.Accept()
-		require.NoError(t, err)
-		r := &raw{wrapper{Conn: client}}
-		c := trip.NewConn(r, func(error) {})
-		if !direct {
-			c = trip.NewConn(&r.wrapper, func(error) {})
-		}
-		want := bytes.Repeat([]byte("*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n"), 2)
+// The goal: all trips that wait, and a command of the client, are one Write: with TLS each is a
+// record.
+func TestConn_SendsAllThatWaitsAtOnce(t *testing.T) {
+	for name, send := range senders {
+		below := &counted{scripted: &scripted{}}
+		c := trip.NewConn(below, func(error) {})
+		want := "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n"
 		enqueueAll(t, c, "A B", "A B")
-		if byWrite {
-			_, err = c.Write(pingBytes)
-			require.NoError(t, err)
-			want = append(want, pingBytes...)
-		} else {
-			c.Flush()
+		send(c)
+		want += want
+		if name == "Write" {
+			want += string(pingBytes)
 		}
-		got := make([]byte, len(want))
-		_, err = io.ReadFull(server, got)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(got))
-		require.Equal(t, !direct, r.writes == 1)
-		require.NoError(t, c.Close())
-		_ = server.Close()
+		require.Equal(t, want, below.wire.String())
+		require.Equal(t, 1, below.writes)
 	}
+}
+
+// The goal: a large command leaves when it is whole, however it is cut, and costs no memory then.
+func TestConn_KeepsTheBeginOfACommandBack(t *testing.T) {
+	below := &scripted{}
+	c := trip.NewConn(below, func(error) {})
+	large := resp.AppendCommand(nil, "SET", strings.Repeat("x", 300_000))
+	for _, p := range [][]byte{large[:5], large[5:200_000], large[200_000:]} {
+		require.Empty(t, below.wire.String())
+		n, err := c.Write(p)
+		require.NoError(t, err)
+		require.Equal(t, len(p), n)
+	}
+	require.Equal(t, string(large), below.wire.String())
 }

@@ -10,25 +10,25 @@ import (
 	"syscall"
 )
 
-// connLimits bound one reply on a Conn. INFO has a few kilobytes, CONFIG GET a few items,
-// SENTINEL MASTER some fifty, and script.Layouts 127 with up to 96,000 bytes. A server that sends
-// more fails, and costs the process nothing.
-var connLimits = Limits{Line: 4 << 10, Bytes: 192 << 10, Items: 128, Depth: 1}
+// ErrNotRedis is the error of bytes that are no reply, or more than any that makes sense.
+var ErrNotRedis = errors.New("the server does not reply as a Redis server does")
 
 // ErrUnanswered is the error of a connection that ended before any reply: the server, or what is in
 // front of it, has hung up.
 var ErrUnanswered = errors.New("the connection was closed before any answer")
 
-// Conn asks a server on a connection that nothing else uses yet. A Client sends one command after
-// the other, and a Conn sends all of a list at once. It speaks RESP2, which every server knows, and
-// reads exactly the replies to what it asked. It is for one goroutine.
+// Conn asks a server on a connection that nothing else uses yet. It speaks RESP2, which every
+// server knows, and reads exactly the replies to what it asked. It is for one goroutine.
 type Conn struct {
 	net.Conn
-	in *Reader
+	in Input
 }
 
 // NewConn returns a Conn on a connection.
-func NewConn(conn net.Conn) *Conn { return &Conn{conn, NewReader(conn, connLimits)} }
+func NewConn(conn net.Conn) *Conn { return NewConnWithin(conn, ReplyLimits) }
+
+// NewConnWithin returns a Conn whose replies have other limits.
+func NewConnWithin(conn net.Conn, limits Limits) *Conn { return &Conn{conn, NewInput(limits)} }
 
 // Step is one command, and what its reply means.
 type Step struct {
@@ -38,8 +38,8 @@ type Step struct {
 
 // Do writes the commands of all steps at once and takes the replies. It returns the first error of
 // a step if all replies came, ErrUnanswered if the connection ended before any reply, and
-// ErrNotRedis if the server sent something else or more. After an error the connection is closed or
-// to be closed.
+// ErrNotRedis if the server sent something else or more. After an error that is not a step's the
+// connection is closed or to be closed.
 func (c *Conn) Do(steps ...Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (c *Conn) Do(steps ...Step) error {
 	var first Value
 	var refused error
 	for i, s := range steps {
-		v, err := c.in.Read()
+		v, err := c.Receive()
 		if err != nil {
 			_ = c.Close()
 			<-written
@@ -75,10 +75,59 @@ func (c *Conn) Do(steps ...Step) error {
 	if <-written; unwritten != nil {
 		return unwritten
 	}
-	if c.in.Buffered() > 0 {
+	if len(c.in.Bytes()) > 0 {
 		return ErrNotRedis
 	}
 	return refused
+}
+
+// Receive reads the next reply.
+func (c *Conn) Receive() (Value, error) {
+	for {
+		n, err := c.in.Next(c.in.Bytes())
+		switch {
+		case err != nil || c.in.Type() == '>':
+			return Value{}, ErrNotRedis
+		case n > 0:
+			v, _ := valueOf(c.in.Bytes())
+			c.in.Use(n)
+			return v, nil
+		}
+		if n, err := c.in.Fill(c.Conn); n == 0 && err != nil {
+			return Value{}, err
+		}
+	}
+}
+
+// Ask sends one command and returns its reply. An error that the server replies with is an error.
+func (c *Conn) Ask(command ...string) (v Value, err error) {
+	err = c.Do(Step{command, func(reply Value) error {
+		v = reply
+		return v.Err()
+	}})
+	return v, err
+}
+
+// Scan walks all keys of the selected database with SCAN and these options, and calls found with
+// each. It may find a key twice.
+func (c *Conn) Scan(found func(key string), options ...string) error {
+	for cursor := "0"; ; {
+		page, err := c.Ask(append([]string{"SCAN", cursor}, options...)...)
+		if err != nil {
+			return fmt.Errorf("SCAN: %w", err)
+		}
+		next, isString := append(page.Items, Value{})[0].AsString()
+		if len(page.Items) != 2 || !isString || next == "" || page.Items[1].Kind != '*' ||
+			page.Items[1].Null {
+			return fmt.Errorf("SCAN: not a cursor and keys: %v", page.Any())
+		}
+		for _, key := range page.Items[1].Items {
+			found(key.Text)
+		}
+		if cursor = next; cursor == "0" {
+			return nil
+		}
+	}
 }
 
 // broken returns why a connection ended. A server that turns clients away says why in its first
@@ -100,25 +149,3 @@ func broken(unanswered bool, first Value, err error) error {
 func HungUp(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
-
-// Pairs returns the names and values that take turns in an array, as CONFIG GET has them.
-func Pairs(items []Value) map[string]string {
-	all := make(map[string]string)
-	for i := 0; i+1 < len(items); i += 2 {
-		all[items[i].Text] = items[i+1].Text
-	}
-	return all
-}
-
-// rejections are the first words of errors that a server gives before it executes anything of a
-// command. All of them depend on a state of the server that does not change while a script runs, so
-// a script that meets one has written nothing.
-var rejections = map[string]bool{
-	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
-	"BUSY": true, "LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true,
-	"CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true,
-}
-
-// Rejected reports whether an error with this first word says that the server has executed nothing
-// of the command.
-func Rejected(code string) bool { return rejections[code] }
