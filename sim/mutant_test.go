@@ -249,8 +249,9 @@ var brokenRules = []mutant{
 		name: "deaf", rule: "10 b: a flush that the server tells of is ignored", mix: "forgetful",
 		finds: "both hold",
 		edit: edit{
-			"internal/link/link.go", "\t\tif !l.onDataLoss() {\n",
-			"\t\tif simrand.Mutant(\"deaf\") || !l.onDataLoss() {\n",
+			"internal/link/link.go", "\tif push.Items[1].Null {\n\t\tl.onDataLoss(c)\n",
+			"\tif push.Items[1].Null {\n\t\tif !simrand.Mutant(\"deaf\") {\n" +
+				"\t\t\tl.onDataLoss(c)\n\t\t}\n",
 		},
 	},
 	{

@@ -33,7 +33,7 @@ type keptAlive struct {
 func newKeptAlive(t *testing.T) *keptAlive {
 	t.Helper()
 	client, server := net.Pipe()
-	k := &keptAlive{Conn: trip.NewConn(client, func(err error) { t.Error(err) })}
+	k := &keptAlive{Conn: trip.NewConn(client, func(resp.Value) {})}
 	k.KeepAlive = keepalive.New(k.Conn, gap, timeout, func() {
 		if k.silent.Swap(true) {
 			t.Error("called twice")

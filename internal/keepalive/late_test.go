@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
 )
@@ -17,7 +18,7 @@ import (
 func TestKeepAlive_ALateLookIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
-		conn := trip.NewConn(client, func(err error) { t.Error(err) })
+		conn := trip.NewConn(client, func(resp.Value) {})
 		go func() { _, _ = io.Copy(io.Discard, server) }() // it does not reply
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 		var silent atomic.Bool

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
@@ -14,10 +13,9 @@ import (
 )
 
 // Conn is one connection to a node. Votes count only if it was verified from before they were asked
-// for until they were answered: when the client hears of a flush, replies from behind that flush
-// may be in rueidis' buffer already.
+// for until their answers are looked at: by then the server may have told of a flush.
 //
-//	unverified --> verified          the connector has found the guard's key again, through rueidis
+//	unverified --> verified          the connector has found the guard's key again, with tracking
 //	unverified, verified --> dead    the server was flushed, or is no master
 //
 // A closed connection may be verified: what was answered before counts.
@@ -36,7 +34,6 @@ type Conn struct {
 	// keepAlive ends with the connection. Set before anybody else has it; nil in a handshake.
 	keepAlive *keepalive.KeepAlive
 	onClose   func()
-	closeOnce sync.Once
 	silent    atomic.Bool  // it was given up because nothing came
 	isClosed  atomic.Bool  // Close was called
 	state     atomic.Int32 // connUnverified, connVerified or connDead
@@ -55,10 +52,12 @@ const (
 // message of TLS, which can block for seconds while every caller waits. rueidis closes a connection
 // that broke before it reports that.
 func (c *Conn) Close() error {
-	c.isClosed.Store(true)
+	again := c.isClosed.Swap(true)
 	c.keepAlive.Stop()
 	err := endpoint.Abort(c.Conn)
-	c.closeOnce.Do(c.onClose)
+	if !again {
+		c.onClose()
+	}
 	return err
 }
 

@@ -20,7 +20,7 @@ func TestConn_AbandonIsNoFailure(t *testing.T) {
 	conn, err := net.Dial("tcp", listener.Addr().String())
 	require.NoError(t, err)
 	c := &Conn{Conn: conn, onClose: func() {}}
-	c.Trips = trip.NewConn(c, func(err error) { t.Error(err) })
+	c.Trips = trip.NewConn(c, func(resp.Value) {})
 	next := &testTrip{ends: make(chan trip.End, 2)}
 	next.Receiver, next.Commands = next, 1
 	next.Bytes = resp.AppendCommand(nil, "GET", "k")

@@ -29,9 +29,6 @@ const (
 	// nodes meet in Guard.Admit, which takes longer.
 	minGuardPoll = 50 * time.Millisecond
 	MaxGuardPoll = 2 * time.Second
-	// disconnectAckTimeout is how long rueidis may take to report the end of a lost connection,
-	// before the next one is made.
-	disconnectAckTimeout = 20 * time.Millisecond
 )
 
 // errUnstable is why a node is down whose connection was lost just after it was made.
@@ -113,7 +110,6 @@ func sleepCtx(ctx context.Context, d time.Duration) {
 // connect makes a connection that was admitted, and on which votes count. The dial hook makes the
 // handshake, while rueidis dials.
 func (l *Link) connect(ctx context.Context) error {
-	l.awaitDisconnectAck(ctx)
 	if err := l.logins.Refresh(ctx, endpoint.ForLocks); err != nil {
 		return err
 	}
@@ -127,7 +123,6 @@ func (l *Link) connect(ctx context.Context) error {
 		default:
 		}
 		t := &dialPermit{}
-		l.permit = t
 		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
 			l.cfg.Endpoint.DialTimeout)
 		err = l.verify(trying)
@@ -181,31 +176,6 @@ func (l *Link) leaveDeposed() {
 	}
 }
 
-// expectDisconnectAck notes that rueidis will report the end of the connection, by the same call
-// that reports a flush.
-func (l *Link) expectDisconnectAck() {
-	select {
-	case <-l.disconnectAck:
-	default:
-	}
-	l.ackExpected = true
-}
-
-// awaitDisconnectAck waits for that call. Without it the next connection would be taken for
-// flushed. A server that knows only RESP2 causes none.
-func (l *Link) awaitDisconnectAck(ctx context.Context) {
-	if !l.ackExpected {
-		return
-	}
-	l.ackExpected = false
-	ctx, cancel := context.WithTimeout(ctx, disconnectAckTimeout)
-	defer cancel()
-	select {
-	case <-l.disconnectAck:
-	case <-ctx.Done():
-	}
-}
-
 // verify makes rueidis dial, and lets votes count on the connection if the guard's key and the
 // memory are still the same: between the handshake and rueidis' first command a change goes
 // unnoticed. From then on the server tells of a flush, and of a change of the key. If it can't, the
@@ -216,7 +186,6 @@ func (l *Link) verify(ctx context.Context) error {
 	}
 	c := l.Current()
 	if c.Server.Memory != "" {
-		l.expectDisconnectAck()
 		key := l.guardKey() // CLIENT CACHING is for the next command alone
 		replies, err := c.Trips.Do(ctx, []string{"CLIENT", "CACHING", "YES"},
 			[]string{"GET", key}, []string{"INFO", "replication"}, []string{"HELLO"})
@@ -246,10 +215,11 @@ func (l *Link) verify(ctx context.Context) error {
 // connectionErr returns why the connection was lost: what the server did against the protocol, or
 // the error that it answered. It is nil if neither is the reason.
 func (l *Link) connectionErr() error {
-	if err := l.permit.protocolErr.Load(); err != nil {
-		return *err
+	var bad resp.ProtocolError
+	if c := l.Current(); !errors.As(c.Trips.Cause(), &bad) {
+		return c.DropCause()
 	}
-	return l.Current().DropCause()
+	return bad
 }
 
 // Serve is what Run does while the node is connected: it has the owner work, and renews the

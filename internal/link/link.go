@@ -23,6 +23,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/redis/rueidis"
 )
@@ -61,8 +62,8 @@ type Owner interface {
 	// Work does what is due on a connection in use, and returns after what time to call it again:
 	// 0 for at once. Wake has it called sooner.
 	Work(ctx context.Context) time.Duration
-	// Invalidated takes keys that have changed; nil stands for all keys. It runs on the goroutine
-	// that reads from the node, and must not block.
+	// Invalidated takes keys that have changed; nil stands for all keys. It is called while a
+	// connection is read or closed, and must not block.
 	Invalidated(keys []string)
 }
 
@@ -74,20 +75,17 @@ type Link struct {
 	client    rueidis.Client
 	probeKey  string // a key that this node alone sets
 
-	current       atomic.Pointer[Conn]
-	disconnected  chan struct{} // of capacity 1: the connection was closed
-	woken         chan struct{} // of capacity 1: the owner has work
-	renewSoon     chan struct{} // of capacity 1: the layout entry is to be renewed
-	disconnectAck chan struct{} // of capacity 1: rueidis is done with a connection
+	current      atomic.Pointer[Conn]
+	disconnected chan struct{} // of capacity 1: the connection was closed
+	woken        chan struct{} // of capacity 1: the owner has work
+	renewSoon    chan struct{} // of capacity 1: the layout entry is to be renewed
 
 	// Owned by the connector:
-	guard       *guard.Guard
-	layouts     *fleet.Node
-	dialer      *endpoint.Dialer
-	permit      *dialPermit // of the last connection
-	ackExpected bool        // rueidis will report the end of the last connection
-	mustProve   bool        // a server was useless: later connections are probed
-	policy      string      // of the servers' memory, as the log has it
+	guard     *guard.Guard
+	layouts   *fleet.Node
+	dialer    *endpoint.Dialer
+	mustProve bool   // a server was useless: later connections are probed
+	policy    string // of the servers' memory, as the log has it
 
 	state atomic.Int32 // a State; written under mu
 
@@ -103,21 +101,19 @@ func New(cfg Config) (*Link, error) {
 	l := &Link{
 		cfg: cfg, connectDone: make(chan struct{}), disconnected: make(chan struct{}, 1),
 		woken: make(chan struct{}, 1), renewSoon: make(chan struct{}, 1),
-		disconnectAck: make(chan struct{}, 1),
-		probeKey:      cfg.Prefix + ids.ProbeKey + rand.Text(),
-		logins:        endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
-		dialer:        endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
+		probeKey: cfg.Prefix + ids.ProbeKey + rand.Text(),
+		logins:   endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
+		dialer:   endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
 	}
 	l.sentinels = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
 	l.layouts = l.newLayouts()
 	l.guard = l.newGuard()
-	hook := &dialHook{
-		dialer: l.dialer, guard: l.guard, handshake: l.handshake,
-		onConn: l.current.Store, onClose: func() { Notify(l.disconnected) },
-		onInvalidate: l.onInvalidate,
-	}
+	option := clientOption(e)
+	option.DialCtxFn = l.dial
 	var err error
-	l.client, err = hook.client()
+	if l.client, err = rueidis.NewClient(option); l.client != nil {
+		err = nil // it is ErrNotConnected: nothing may dial yet
+	}
 	return l, err
 }
 
@@ -196,42 +192,42 @@ func (l *Link) Hide(err error) error {
 	return l.logins.Hide(err)
 }
 
-// onInvalidate is rueidis' hook for the keys that the server reports as changed. nil stands for all
-// keys, also when the connection is lost. It runs on the goroutine that reads from the node.
-func (l *Link) onInvalidate(messages []rueidis.RedisMessage) {
-	if messages == nil {
-		if !l.onDataLoss() {
-			Notify(l.disconnectAck)
-		}
+// onPush takes what the server of a connection reports: keys that have changed. Null stands for all
+// keys. It runs on the goroutine that reads from the node.
+func (l *Link) onPush(c *Conn, push resp.Value) {
+	if len(push.Items) != 2 || push.Items[0].Text != "invalidate" {
+		return
+	}
+	if push.Items[1].Null {
+		l.onDataLoss(c)
 		l.cfg.Owner.Invalidated(nil)
 		return
 	}
-	keys := make([]string, 0, len(messages))
-	for i := range messages {
-		key, err := messages[i].ToString()
-		if err == nil {
-			keys = append(keys, key)
-		}
+	keys := push.Items[1].Texts()
+	for _, key := range keys {
 		if key != "" && key == l.guardKey() {
-			l.onDataLoss()
+			l.onDataLoss(c)
 		}
 	}
-	l.cfg.Owner.Invalidated(keys)
+	if len(keys) > 0 {
+		l.cfg.Owner.Invalidated(keys)
+	}
 }
 
-// onDataLoss gives the connection up, because the server reported that it was flushed, or that the
-// guard's key has changed. It returns false if that report was only the end of a connection.
-func (l *Link) onDataLoss() bool {
-	c := l.current.Load()
-	if c == nil || c.IsClosed() {
-		return false
-	}
+// onDataLoss gives a connection up, because the server reported that it was flushed, or that the
+// guard's key has changed.
+func (l *Link) onDataLoss(c *Conn) {
 	if c.Server.Memory != "" {
 		c.Abandon()
 	} else { // nothing guards the node; but its layout entry is gone
 		l.RenewSoon()
 	}
-	return true
+}
+
+// onClose runs when a connection was closed: its server reports no changes any more.
+func (l *Link) onClose() {
+	l.cfg.Owner.Invalidated(nil)
+	Notify(l.disconnected)
 }
 
 // Notify sends on a channel of capacity 1, if that is empty.

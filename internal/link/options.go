@@ -11,8 +11,7 @@ import (
 const (
 	// MaxTrips is the most trips under way on one connection.
 	MaxTrips = 4
-	// rueidis' ring is for the connector's commands alone. They must stay below it, because rueidis
-	// blocks without regard to any context when its ring is full.
+	// rueidis' ring is for its own commands and the connector's PING.
 	ringScale = 6 // a ring of 2^6 = 64
 	// A connection on which nothing came for SilenceGap is probed with a PING. It is given up when
 	// nothing has come for ProbeTimeout more. So a node that hangs under load is noticed after 1.5

@@ -67,10 +67,9 @@ func newTripClient(t *testing.T, url string) *tripClient {
 			return nil, err
 		}
 		c.conn = trip.NewConn(&Conn{Conn: conn, onClose: func() {}},
-			func(err error) { t.Error(err) })
+			func(resp.Value) { c.pushes.Add(1) })
 		return c.conn, nil
 	}
-	option.OnInvalidations = func([]rueidis.RedisMessage) { c.pushes.Add(1) }
 	option.Dialer.KeepAlive = time.Millisecond // a PING whenever it is quiet
 	c.Client, err = rueidis.NewClient(option)
 	require.NoError(t, err)

@@ -49,7 +49,7 @@ type Flush struct {
 	bytes    []byte // of the trip
 	trip     trip.Trip
 	ended    chan trip.End // of capacity 1
-	place    placeInLine
+	place    uint64        // among the flushes of the node; 0: it did not join
 }
 
 // roundOfFlush is a round that the flush carries, with so many operations.
@@ -70,7 +70,6 @@ func (n *Node) NewFlush(reading Reading, behind bool) *Flush {
 	f, _ := n.group.flushes.Get().(*Flush)
 	if f == nil {
 		f = &Flush{ended: make(chan trip.End, 1)}
-		f.place.turn = make(chan struct{}, 1)
 		f.trip.Receiver = f
 		for _, e := range []*Encoding{&f.own, &f.again} {
 			e.together.refused, e.low = &n.group.refused, &n.group.low

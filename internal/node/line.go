@@ -1,42 +1,32 @@
 package node
 
-// placeInLine is the place of a flush among those of its node. Their answers are handled in the
-// order in which they were sent. So if an answer of a claim is handled, everything that was sent
-// before it for that claim was handled too.
-type placeInLine struct {
-	joined, follows bool
-	next            *Flush        // the one behind it; guarded by Node.order
-	turn            chan struct{} // of capacity 1: the one before it was handled
-}
+// A flush has a place among those of its node: a number, counted from 1. Their answers are handled
+// in the order in which they were sent. So if an answer of a claim is handled, everything that was
+// sent before it for that claim was handled too.
 
 // joinLine puts a flush behind those that were sent before. Node.order is held.
 func (n *Node) joinLine(f *Flush) {
-	f.place.joined = true
-	if f.place.follows = n.lastInLine != nil; f.place.follows {
-		n.lastInLine.place.next = f
-	}
-	n.lastInLine = f
+	n.places++
+	f.place = n.places
 }
 
 // awaitTurn returns when the answers before those of the flush were handled.
 func (f *Flush) awaitTurn() {
-	if f.place.follows {
-		<-f.place.turn
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for n.handled != f.place-1 {
+		n.nextTurn.Wait()
 	}
 }
 
 // leaveLine says that the answers of a flush were handled, if it joined.
 func (n *Node) leaveLine(f *Flush) {
-	if !f.place.joined {
+	if f.place == 0 {
 		return
 	}
-	n.order.Lock()
-	defer n.order.Unlock()
-	if n.lastInLine == f {
-		n.lastInLine = nil
-	}
-	if f.place.next != nil {
-		f.place.next.place.turn <- struct{}{}
-	}
-	f.place.joined, f.place.follows, f.place.next = false, false, nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.handled, f.place = f.place, 0
+	n.nextTurn.Broadcast()
 }

@@ -8,7 +8,7 @@
 //
 // Operations take effect in the order of their flushes. Node.order is held from when a flush looks
 // at its operations (Operation.Skip) until it is behind all earlier ones on the connection. What is
-// sent once more does the same again. The answers are handled in that order too (placeInLine).
+// sent once more does the same again. The answers are handled in that order too (line.go).
 //
 // Node.order comes before all other locks: methods of Operation and Reading take the owner's locks
 // while it is held. So the owner holds none when it calls Send, Recycle, Resend or AddPending.
@@ -71,11 +71,13 @@ type Node struct {
 	acquireErrors  acquireErrors
 
 	// order is held while a trip is made and put behind the ones before: see the package comment.
-	order      sync.Mutex
-	lastInLine *Flush // guarded by order
+	order  sync.Mutex
+	places uint64 // how many flushes have joined the line; guarded by order
 
-	mu      sync.Mutex // guards all below; a leaf
-	pending pendingReleases
+	mu       sync.Mutex // guards all below; a leaf
+	pending  pendingReleases
+	handled  uint64    // the place of the last flush whose answers were handled
+	nextTurn sync.Cond // of mu; when handled changes
 }
 
 // New returns a Node without a connection. Node.Link.Run connects it.
@@ -85,6 +87,7 @@ func New(cfg Config) (n *Node, err error) {
 		pendingAdded: make(chan struct{}, 1),
 	}
 	n.responsiveness.epoch = time.Now()
+	n.nextTurn.L = &n.mu
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.SendFlush, n.Commands = n.sendOperations, n.newerCommands
 	cfg.Link.Owner = n

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
@@ -44,7 +45,7 @@ func saying(set link.CommandSet, text string) (c *link.Conn, wait func()) {
 	c = new(link.Conn)
 	c.Allow(set)
 	server := &said{text: strings.NewReader(text), written: make(chan struct{}, 1)}
-	c.Trips = trip.NewConn(server, func(error) {})
+	c.Trips = trip.NewConn(server, func(resp.Value) {})
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		_, _ = io.Copy(io.Discard, c.Trips)

@@ -40,7 +40,7 @@ var rounds = []struct {
 // round sends one trip and reads its replies, and with them that to a plain command: a Read does
 // not return before.
 func round(tb testing.TB, reply string, commands int) func() {
-	c := trip.NewConn(&repeating{reply: reply + "+PONG\r\n"}, func(error) {})
+	c := trip.NewConn(&repeating{reply: reply + "+PONG\r\n"}, func(resp.Value) {})
 	var r counting
 	t := &trip.Trip{Bytes: pingBytes, Commands: commands, Receiver: &r}
 	p := make([]byte, 1<<12)

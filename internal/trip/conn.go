@@ -1,12 +1,12 @@
 // Package trip sends bytes of our own on a connection that another client, rueidis, uses.
 //
 // rueidis encodes a command for each connection. Our bytes go to several servers alike and must be
-// encoded once. So rueidis keeps the connection: it dials, makes the handshake, takes pushes, and
-// sends the rare commands. For the frequent ones an owner enqueues a Trip on the Conn, which
-// rueidis has as its connection, and calls Flush. That sends all that is in the queue, on the
-// owner's goroutine. rueidis does not know of it. rueidis always reads: its background reader runs
-// as soon as a connection is made. What it reads are its own replies and pushes. The Conn decodes
-// the replies to trips on that goroutine, and keeps them back.
+// encoded once. So rueidis keeps the connection: it dials, logs in, reads, and closes. For all else
+// an owner enqueues a Trip on the Conn, which rueidis has as its connection, and calls Flush. That
+// sends all that is in the queue, on the owner's goroutine. rueidis does not know of it. rueidis
+// always reads: its background reader runs as soon as a connection is made. What it reads are its
+// own replies. On that goroutine the Conn decodes pushes and the replies to trips, and keeps them
+// back.
 //
 // Trips leave in the order of Enqueue, and several may be under way. Enqueue and Flush are two
 // calls, so that a lock around Enqueue alone decides the order.
@@ -32,9 +32,8 @@
 // and a whole command waits in the queue as a trip does. The Conn records to whom the next replies
 // belong before the bytes are on their way.
 //
-// A push may say that what follows does not count. It goes to rueidis at once, also between two
-// replies to a trip. Nothing behind it is decoded before rueidis reads again, and so has handled
-// it.
+// A push may say that what follows does not count. So it is the owner's, not rueidis', and it is
+// handled before anything behind it is decoded.
 //
 // A reply can come before the write returns that sent its command. The bytes belong to that write
 // until it returns. So a trip ends with its last reply or with its write, whichever comes later. A
@@ -75,7 +74,7 @@ import (
 // may call Write at a time. All may call the other methods.
 type Conn struct {
 	net.Conn
-	onProtocolError func(error)
+	onPush func(resp.Value) // set once
 
 	mu       sync.Mutex
 	queue    list   // trips that no write has taken
@@ -92,14 +91,14 @@ type Conn struct {
 	reader
 }
 
-// NewConn returns conn with trips, and with its replies checked. It calls onProtocolError once, in
-// the goroutine that reads, before Read returns that error.
-func NewConn(conn net.Conn, onProtocolError func(error)) *Conn {
+// NewConn returns conn with trips, and with its replies checked. onPush takes each push, in the
+// goroutine that reads. It must not block.
+func NewConn(conn net.Conn, onPush func(resp.Value)) *Conn {
 	return &Conn{
-		Conn:            conn,
-		onProtocolError: onProtocolError,
-		writer:          writer{turn: make(chan struct{}, 1), commands: resp.NewCommandScanner()},
-		reader:          reader{in: resp.NewInput(resp.ReplyLimits)},
+		Conn:   conn,
+		onPush: onPush,
+		writer: writer{turn: make(chan struct{}, 1), commands: resp.NewCommandScanner()},
+		reader: reader{in: resp.NewInput(resp.ReplyLimits)},
 	}
 }
 

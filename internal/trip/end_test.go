@@ -149,7 +149,7 @@ func TestConn_ATripEndsAfterItsWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				below := newStuck()
-				c := trip.NewConn(below, func(error) { t.Error("not counted") })
+				c := trip.NewConn(below, func(resp.Value) {})
 				defer func() { _ = c.Close() }()
 				_, r := enqueueAll(t, c, "A B")
 				read(c)
@@ -184,7 +184,7 @@ func TestConn_ATripOfAWriteEndsAfterCloseAndTheWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				below := slowClose{newStuck()}
-				c := trip.NewConn(below, func(error) {})
+				c := trip.NewConn(below, func(resp.Value) {})
 				_, received := enqueueAll(t, c, "A", "A")
 				read(c)
 				done := inBackground(func() { send(c) })
@@ -219,8 +219,8 @@ func TestConn_ATripOfAWriteEndsAfterCloseAndTheWrite(t *testing.T) {
 // The goal: Close interrupts a Flush, and the end of a trip does not depend on another Read.
 func TestConn_CloseEndsEveryTripOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := newStuck()
-		c := trip.NewConn(below, func(error) {})
+		below, pushes := newStuck(), 0
+		c := trip.NewConn(below, func(resp.Value) { pushes++ })
 		_, received := enqueueAll(t, c, "A B")
 		done := inBackground(c.Flush)
 		<-below.written
@@ -228,10 +228,9 @@ func TestConn_CloseEndsEveryTripOnce(t *testing.T) {
 		s, q, queued := received[0], more[0], trips[0]
 		below.replies <- ":1\r\n"
 		below.replies <- pushed
-		p := make([]byte, 99)
-		n, err := c.Read(p)
-		require.NoError(t, err)
-		require.Equal(t, pushed, string(p[:n]), "a push in the midst of the replies must not wait")
+		read(c)
+		synctest.Wait()
+		require.Equal(t, 1, pushes, "a push in the midst of the replies must not wait")
 		require.NoError(t, c.Close())
 		<-done
 		s.ended(t, trip.Broken)
@@ -243,12 +242,12 @@ func TestConn_CloseEndsEveryTripOnce(t *testing.T) {
 		s.open(t)
 		q.open(t)
 		require.ErrorIs(t, c.Enqueue(queued), net.ErrClosed)
-		_, err = c.Write(pingBytes)
+		_, err := c.Write(pingBytes)
 		require.ErrorIs(t, err, net.ErrClosed)
 		q.open(t)
 
 		again, _ := newTrip("D")
-		other := trip.NewConn(newStuck(), func(error) {})
+		other := trip.NewConn(newStuck(), func(resp.Value) {})
 		require.NoError(t, other.Enqueue(queued), "it may be enqueued again")
 		require.NoError(t, other.Enqueue(again))
 		require.Panics(t, func() { _ = other.Enqueue(again) })
@@ -272,7 +271,7 @@ func (c *closing) Close() error {
 func TestConn_TripsEndAfterTheConnectionIsClosed(t *testing.T) {
 	below := &closing{stuck: newStuck()}
 	close(below.unblock)
-	c := trip.NewConn(below, func(error) {})
+	c := trip.NewConn(below, func(resp.Value) {})
 	_, sent := enqueueAll(t, c, "A")
 	c.Flush()
 	_, queued := enqueueAll(t, c, "B")
@@ -281,10 +280,7 @@ func TestConn_TripsEndAfterTheConnectionIsClosed(t *testing.T) {
 		require.ErrorIs(t, c.Enqueue(other), net.ErrClosed)
 		require.NoError(t, c.Close()) // a second one ends nothing
 		c.Flush()
-		below.replies <- pushed
-		_, err := c.Read(make([]byte, 99))
-		require.NoError(t, err)
-		_, err = c.Write(pingBytes)
+		_, err := c.Write(pingBytes)
 		require.ErrorIs(t, err, net.ErrClosed)
 		sent[0].open(t)
 		queued[0].open(t)
@@ -299,12 +295,14 @@ func TestConn_TripsEndAfterTheConnectionIsClosed(t *testing.T) {
 func TestConn_DecodesNothingAfterClose(t *testing.T) {
 	below := newStuck()
 	close(below.unblock)
-	c := trip.NewConn(below, func(error) {})
+	c := trip.NewConn(below, func(resp.Value) {})
+	_, err := c.Write(pingBytes)
+	require.NoError(t, err)
 	_, received := enqueueAll(t, c, "A")
 	r := received[0]
 	c.Flush()
-	below.replies <- pushed + ":1\r\n"
-	_, err := c.Read(make([]byte, len(pushed)))
+	below.replies <- "+PONG\r\n:1\r\n"
+	_, err = c.Read(make([]byte, 99))
 	require.NoError(t, err)
 	require.NoError(t, c.Close())
 	r.ended(t, trip.Broken)
@@ -329,7 +327,7 @@ func (h hook) OnReply(i int, r resp.Reply) {
 func TestConn_CloseDuringAReplyEndsTheTripBehindIt(t *testing.T) {
 	below := newStuck()
 	close(below.unblock)
-	c := trip.NewConn(below, func(error) {})
+	c := trip.NewConn(below, func(resp.Value) {})
 	next, r := newTrip("A", "B", "C")
 	calls := 0
 	next.Receiver = hook{r, func() {

@@ -103,7 +103,7 @@ func generation(t *testing.T, random *rand.Rand) {
 	near, far := net.Pipe()
 	server := &tape{left: 1 + random.IntN(60)}
 	c := &client{
-		conn:    trip.NewConn(near, func(err error) { panic(err) }),
+		conn:    trip.NewConn(near, func(resp.Value) {}),
 		toWrite: make(chan []byte),
 	}
 	seeds := []uint64{random.Uint64(), random.Uint64(), random.Uint64()}

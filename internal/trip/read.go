@@ -20,12 +20,9 @@ type reader struct {
 	protocolErr error
 }
 
-// Read returns the next value for the client, or a part of it: a reply to what it has written, or a
-// push. Before that it decodes the replies to trips that came first. A value that is not whole, or
+// Read returns the next reply to what the client has written, or a part of it. Before that it
+// decodes the pushes and the replies to trips that came first. A value that is not whole, or
 // against the protocol, is no value.
-//
-// Behind a push nothing is decoded before the client comes back for more, and so has handled it: a
-// push may say that what the server answers from then on does not count.
 func (c *Conn) Read(p []byte) (int, error) {
 	for len(p) > 0 && c.pass == 0 {
 		switch err := c.follow(); {
@@ -76,9 +73,6 @@ func (c *Conn) follow() error {
 	}
 	broken := c.sweep()
 	c.mu.Unlock()
-	if err != nil {
-		c.onProtocolError(err)
-	}
 	broken.end(Broken)
 	return err
 }
@@ -93,14 +87,18 @@ func (c *Conn) decode() error {
 		if err != nil {
 			return err
 		}
-		if typ := c.in.Type(); typ == '>' || typ == 0 {
-			c.pass = n
-			return nil
-		} else if !c.findCurrent() {
+		typ := c.in.Type()
+		isPush := typ == '>'
+		switch {
+		case !isPush && typ != 0 && !c.findCurrent():
 			return resp.Unasked(typ)
-		}
-		if n == 0 {
+		case n == 0:
 			return nil
+		case isPush:
+			push := c.in.Reply(in, n)
+			c.onPush(push.Value())
+			c.in.Use(n)
+			continue
 		}
 		isPlain := c.current.Receiver == nil
 		if !isPlain {

@@ -18,7 +18,7 @@ func TestConn_SendsNothingAfterAnErrorOfWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				below := newStuck()
-				c := trip.NewConn(slowClose{below}, func(error) {})
+				c := trip.NewConn(slowClose{below}, func(resp.Value) {})
 				_, sent := enqueueAll(t, c, "A")
 				done := inBackground(func() { send(c) })
 				<-below.written
@@ -45,7 +45,7 @@ func TestConn_SendsNothingAfterAnErrorOfWrite(t *testing.T) {
 func TestConn_KnowsWhyItFailed(t *testing.T) {
 	below := newStuck()
 	close(below.unblock)
-	c := trip.NewConn(below, func(error) {})
+	c := trip.NewConn(below, func(resp.Value) {})
 	require.NoError(t, c.Cause())
 	_, received := enqueueAll(t, c, "A")
 	c.Flush()
@@ -74,7 +74,7 @@ func (c *counted) Write(p []byte) (int, error) {
 func TestConn_SendsAllThatWaitsAtOnce(t *testing.T) {
 	for name, send := range senders {
 		below := &counted{scripted: &scripted{}}
-		c := trip.NewConn(below, func(error) {})
+		c := trip.NewConn(below, func(resp.Value) {})
 		want := "*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n"
 		enqueueAll(t, c, "A B", "A B")
 		send(c)
@@ -90,7 +90,7 @@ func TestConn_SendsAllThatWaitsAtOnce(t *testing.T) {
 // The goal: a large command leaves when it is whole, however it is cut, and costs no memory then.
 func TestConn_KeepsTheBeginOfACommandBack(t *testing.T) {
 	below := &scripted{}
-	c := trip.NewConn(below, func(error) {})
+	c := trip.NewConn(below, func(resp.Value) {})
 	large := resp.AppendCommand(nil, "SET", strings.Repeat("x", 300_000))
 	for _, p := range [][]byte{large[:5], large[5:200_000], large[200_000:]} {
 		require.Empty(t, below.wire.String())
