@@ -26,8 +26,8 @@ func (c *trickling) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// The goal: a server that answers a byte a second is left: the oldest trip has a bound. Close has
-// one too, without a deadline of its own.
+// The goal: a server that answers a byte a second is left: the oldest trip has a bound. A short
+// answer keeps to it. Close has a bound too, without a deadline of its own.
 func TestTrickle_AServerThatAnswersByteByByteIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, closes := range []bool{false, true} {
@@ -49,7 +49,8 @@ func TestTrickle_AServerThatAnswersByteByByteIsLeft(t *testing.T) {
 			slow.Store(true)
 			if !closes {
 				_ = l.Release(t.Context())
-				time.Sleep(15 * time.Second)
+				_, _ = c.Peek(t.Context(), lockpipe.Slots("k", 10)) // a long answer
+				time.Sleep(25 * time.Second)
 				for _, n := range c.Nodes() {
 					require.NotEqual(t, lockpipe.NodeUp, n.State, "%+v", n)
 				}
