@@ -84,14 +84,13 @@ func (c *Conn) decode() error {
 			return nil
 		}
 		n, err := c.in.Next(in)
-		if err != nil {
-			return err
-		}
 		typ := c.in.Type()
 		isPush := typ == '>'
 		switch {
-		case !isPush && typ != 0 && !c.findCurrent():
+		case !isPush && typ != 0 && !c.findCurrent(): // however much of it came
 			return resp.Unasked(typ)
+		case err != nil:
+			return err
 		case n == 0:
 			return nil
 		case isPush:
