@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
@@ -253,6 +254,7 @@ func TestProbe_OutlivesAReset(t *testing.T) {
 // Goal: only the end of a connection that was there counts as a broken one.
 func TestConnectionBroken(t *testing.T) {
 	require.True(t, ConnectionBroken(io.EOF))
+	require.True(t, ConnectionBroken(resp.ErrUnanswered))
 	require.False(t, ConnectionBroken(nil))
 	require.False(t, ConnectionBroken(context.DeadlineExceeded))
 }

@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 23_641
-	maxTrusted = 15_022
+	maxLinked  = 23_201
+	maxTrusted = 14_583
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )

@@ -147,5 +147,6 @@ func broken(unanswered bool, first Value, err error) error {
 
 // HungUp reports whether an error says that the other side has ended the connection.
 func HungUp(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, ErrUnanswered)
 }
