@@ -55,6 +55,8 @@ type Config struct {
 	// The user and password before the @ are the master's. The sentinels' own are the parameters
 	// sentinel_user and sentinel_password. After a failover the new master has no vote for MaxTTL
 	// and some four seconds more.
+	//
+	// One Redis Cluster is the only entry, as redis://host:6379?cluster=3 for three of its masters.
 	Nodes []string
 	// Groups are given instead of Nodes if one group of nodes is not enough: a group does each lock
 	// on each of its nodes, so its limit is that of one server. A key goes to the group with the

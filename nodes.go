@@ -35,7 +35,8 @@ func (c *Client) Nodes() []NodeStatus {
 // NodeStatus is what is known of one node.
 type NodeStatus struct {
 	// Addr is host:port or the path of a socket, without user and password. Of a master by Sentinel
-	// it is the master set and the first sentinel: mymaster@host:26379.
+	// it is the master set and the first sentinel: mymaster@host:26379. In a Redis Cluster it is
+	// the slot and its owner.
 	Addr string
 	// Group is the name of its group; empty if Config.Nodes is set.
 	Group string

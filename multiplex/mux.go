@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/cluster"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
@@ -32,7 +33,8 @@ const MaxNodes = quorum.MaxNodes
 type Config struct {
 	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://,
 	// unix://, or host:port. A master by Sentinel is
-	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name.
+	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name. A Redis Cluster has
+	// one of endpoint.Expand for each node.
 	Nodes []string
 	// Systems are the quorum systems, 256 at most. Each is a list of sets of these nodes. A claim
 	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
@@ -121,6 +123,7 @@ type Mux struct {
 	client   string         // its name in lines
 	group    node.Group     // of the nodes
 	peers    *guard.Peers
+	clusters cluster.Clusters // of the nodes
 
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup

@@ -53,7 +53,7 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 	return node.New(node.Config{
 		Link: link.Config{
 			Endpoint: e, Index: i, Peers: m.peers, Fleet: cfg.Fleet,
-			Guard: cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL,
+			Guard: cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL, Clusters: &m.clusters,
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
 		},
 		Group: &m.group, Client: m.client, Timeout: cfg.NodeTimeout,
@@ -101,7 +101,8 @@ func (m *Mux) anyQuorum(nodes quorum.Nodes) bool {
 
 // stateChanged takes a new state of node i.
 func (m *Mux) stateChanged(i int, s NodeState) {
-	if c := m.nodes[i].Link.Current(); c != nil && s.IsConnected() {
+	l := m.nodes[i].Link // slots of one cluster are no names of one server: see guard.Peers
+	if c := l.Current(); c != nil && s.IsConnected() && l.Tag() == "" {
 		m.aliases.Set(i, c.Server.RunID) // before the node is asked
 	}
 	bit := uint64(quorum.Node(i))
@@ -164,7 +165,7 @@ func (m *Mux) Nodes() []NodeStatus {
 	all := make([]NodeStatus, len(m.nodes))
 	for i, n := range m.nodes {
 		s := &all[i]
-		s.Addr, s.Pending, s.Stats = n.Link.Name(), m.log.Waiting(i), n.Counts.Stats()
+		s.Addr, s.Pending, s.Stats = n.Link.Addr(), m.log.Waiting(i), n.Counts.Stats()
 		s.State, s.Until, s.Err = n.Link.Status()
 		s.Lacking = s.State.IsConnected() && m.lacks(i)
 		s.PendingReleases, s.DroppedReleases = n.PendingReleases()

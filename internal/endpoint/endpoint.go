@@ -21,17 +21,21 @@ import (
 type Endpoint struct {
 	Name           string // what Nodes and errors show, without user and password
 	Network        string // "tcp" or "unix"
-	Address        string // to dial; for a node by Sentinel that of the first sentinel
+	Address        string // to dial; if others name the master, that of the first of them
 	User, Password string
 	Database       int
 	ClientName     string      // what CLIENT LIST shows; "" for none
 	TLS            *tls.Config // nil without TLS
 	// DialTimeout bounds one connect: the look-up of the name, the dial, TLS and the login.
 	DialTimeout time.Duration
-	// MasterSet is the name of the master at the sentinels, which have the endpoints Sentinels.
-	// They are "" and nil if the address is the master's own.
+	// MasterSet is the name of the master at those that name it, which are Sentinels: sentinels, or
+	// servers of a Redis Cluster. They are "" and nil if the address is the master's own.
 	MasterSet string
 	Sentinels []Endpoint
+	// Cluster is of how many nodes in a Redis Cluster the node is one; 0 if it is in none. Then it
+	// is the server that has Slot, where all keys are that begin with Tag.
+	Cluster, Slot int
+	Tag           string
 }
 
 // Identities returns what no other node may have: the address, or the master set at each of the
@@ -157,8 +161,11 @@ func (e *Endpoint) read(u *url.URL, bare bool, tlsConfig *tls.Config) error {
 	if err := e.readTLS(u, bare, tlsConfig); err != nil {
 		return err
 	}
-	if query.Has("master_set") {
-		return e.readSentinels(u)
+	switch {
+	case query.Has("cluster"):
+		return e.readCluster(u)
+	case query.Has("master_set"):
+		return e.readMasterSet(u)
 	}
 	e.TLS = e.WithAddress(e.Address).TLS
 	return nil

@@ -22,10 +22,11 @@ type CredentialsFunc func(ctx context.Context, node string) (user, password stri
 // Purpose is what a connection is for.
 type Purpose int
 
-// The purposes: locks, and an inspection of the node.
+// The purposes: locks, an inspection of the node, and to ask a cluster who has its slot.
 const (
 	ForLocks Purpose = iota
 	ForInspection
+	ForNaming
 	purposes
 )
 

@@ -26,8 +26,8 @@ func sentinelParameter(query url.Values) string {
 	return ""
 }
 
-// readSentinels reads the parameters of a master by Sentinel.
-func (e *Endpoint) readSentinels(u *url.URL) error {
+// readMasterSet reads the parameters of a master by Sentinel.
+func (e *Endpoint) readMasterSet(u *url.URL) error {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
 	query := u.Query()
 	e.MasterSet = query.Get("master_set")
@@ -52,15 +52,21 @@ func (e *Endpoint) readSentinels(u *url.URL) error {
 			s.TLS = e.TLS
 		}
 	}
-	for _, text := range append([]string{u.Host}, query["addr"]...) {
-		address, err := sentinelAddress(text)
+	return e.readSentinels(u, &s, "sentinel", sentinelPort)
+}
+
+// readSentinels reads the addresses of those that name the master: what they are, and their usual
+// port. All are as s, but for the address.
+func (e *Endpoint) readSentinels(u *url.URL, s *Endpoint, what, port string) error {
+	for _, text := range append([]string{u.Host}, u.Query()["addr"]...) {
+		address, err := sentinelAddress(text, what, port)
 		if err != nil {
 			return err
 		}
 		s.Address = address
 		same := func(other Endpoint) bool { return other.Address == address }
 		if slices.ContainsFunc(e.Sentinels, same) {
-			return badURL("it names a sentinel twice")
+			return badURL("it names a " + what + " twice")
 		}
 		e.Sentinels = append(e.Sentinels, *s.WithAddress(address))
 	}
@@ -74,15 +80,15 @@ func (e *Endpoint) readSentinels(u *url.URL) error {
 
 // sentinelAddress reads host, or host:port. The text may be a piece of a password, so the error
 // does not show it.
-func sentinelAddress(text string) (string, error) {
+func sentinelAddress(text, what, usual string) (string, error) {
 	u, err := url.Parse("//" + strings.ToLower(text))
 	if err != nil || u.Hostname() == "" || u.Host != strings.ToLower(text) ||
 		strings.ContainsAny(u.Hostname(), ", =") {
-		return "", badURL("addr has to be host:port of one sentinel")
+		return "", badURL("addr has to be host:port of one " + what)
 	}
-	port := cmp.Or(u.Port(), sentinelPort)
+	port := cmp.Or(u.Port(), usual)
 	if !IsPort(port) {
-		return "", badURL("the port of a sentinel is not a number from 1 to 65535")
+		return "", badURL("the port of a " + what + " is not a number from 1 to 65535")
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }

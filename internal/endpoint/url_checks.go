@@ -63,7 +63,10 @@ func checkURL(u *url.URL) error {
 		return badURL("it has a # that is not written as %23")
 	case err != nil:
 		return badURL("a parameter has a % or ; that is not written as %25 or %3B")
-	case sentinelParameter(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")):
+	case query.Has("cluster") && u.Scheme == "unix":
+		return badURL("cluster is for redis:// or rediss://")
+	case sentinelParameter(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")) &&
+		!(query.Has("cluster") && sentinelParameter(query) == "addr"):
 		return badURL(sentinelParameter(query) + " is for a master by Sentinel: give redis:// or " +
 			"rediss://, " +
 			"the address of a sentinel, and master_set")
@@ -82,15 +85,17 @@ func checkParameters(query string) error {
 	for i, pair := range strings.Split(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		switch name {
-		case "", "db", "client_name", "skip_verify", "addr", "master_set", "sentinel_tls":
+		case "", "db", "client_name", "skip_verify", "addr", "cluster", "master_set",
+			"sentinel_tls":
 		case "sentinel_user", "sentinel_password":
 			if strings.Contains(value, "+") {
 				return badURL(name + " has a + that is not written as %2B, or a space as %20")
 			}
 		default:
 			return badURL(fmt.Sprintf("its parameter number %d is unknown (an & in a password is "+
-				"written as %%26); db, client_name and skip_verify are known, and for a master by "+
-				"Sentinel addr, master_set, sentinel_user, sentinel_password and sentinel_tls", i+1))
+				"written as %%26); db, client_name and skip_verify are known, for a Redis Cluster "+
+				"cluster and addr, and for a master by Sentinel addr, master_set, sentinel_user, "+
+				"sentinel_password and sentinel_tls", i+1))
 		}
 	}
 	return nil

@@ -32,8 +32,9 @@
 // e. If a node has a memory again that it had for this client before another one, the client
 // writes a record, whatever the key says: this memory may have missed the other one's locks.
 //
-// f. A node that a Sentinel names waits some seconds more: a client that hears of the new master
-// last may still get votes of the old one.
+// f. A node whose master others name, a Sentinel or a Redis Cluster, waits some seconds more: a
+// client that hears of the new master last may still get votes of the old one. Once it had a
+// server, another one is no first use.
 //
 // A restart is never forgiven, however durable the server is. spec/guard.pml is the model of these
 // rules. It shows that no attempt may begin before a quorum is up, which package multiplex sees

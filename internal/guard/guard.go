@@ -24,8 +24,8 @@ const (
 var (
 	errReplica = errors.New("READONLY: it is a replica of another server; the nodes have to be " +
 		"independent masters")
-	errNamedReplica = errors.New("READONLY: the sentinels name it as the master, and it is a " +
-		"replica: a failover may be under way")
+	errNamedReplica = errors.New("READONLY: it is named as the master, and it is a replica: a " +
+		"failover may be under way")
 )
 
 // Config describes one node to its Guard.
@@ -37,8 +37,11 @@ type Config struct {
 	Key string
 	// Strict: there is no first use, and a server without a run_id is refused.
 	Strict bool
-	// Extra is how much longer than MaxTTL the node waits: not 0 if a Sentinel names it.
+	// Extra is how much longer than MaxTTL the node waits: not 0 if others name its master.
 	Extra time.Duration
+	// Yield is not nil if the node is in a Redis Cluster. It is called when a node of lower number
+	// has the server's vote, and must not block.
+	Yield func(why error)
 	// LeaveEntry leaves the client's layout entry on a server before it may vote, and returns the
 	// longest of all entries there.
 	LeaveEntry func(c *resp.Conn, runID string) (Longest, error)
@@ -167,6 +170,9 @@ func (g *Guard) introduce(c *resp.Conn, setup []resp.Step) (s sight, err error) 
 		}
 	}
 	err = c.Do(steps...)
+	if s.server.unfit == ErrInCluster && g.config.Yield != nil {
+		s.server.unfit = nil
+	}
 	if s.server.unfit != nil { // which explains all other errors
 		err = s.server.unfit
 	}
@@ -256,6 +262,7 @@ func (g *Guard) settle(ctx context.Context, c *resp.Conn, s *sight) error {
 func (g *Guard) meet(s *sight) {
 	before := g.memory
 	if before != "" && !s.server.owns(before) {
+		g.sawKey = g.sawKey || g.config.Extra > 0 // the other server was used, maybe by others
 		g.left = append(g.left, before)
 		g.left = g.left[max(0, len(g.left)-maxLeft):]
 		if i := slices.IndexFunc(g.left, s.server.owns); i >= 0 {
@@ -366,8 +373,10 @@ func (g *Guard) endFormer(c *resp.Conn, admitted Server) error {
 			return err
 		}
 	}
+	if err := g.peers.takeSeat(g.config.Node, admitted.RunID); err != nil {
+		return err
+	}
 	g.server = admitted
-	g.peers.setUp(g.config.Node, true)
 	return nil
 }
 

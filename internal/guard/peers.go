@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -71,6 +72,53 @@ func (p *Peers) setUp(node int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.heard[node].up = up
+}
+
+// SharedServerError is why a node in a Redis Cluster has no vote.
+type SharedServerError struct{ Node, With string }
+
+// Error names both nodes, and says what to do.
+func (e *SharedServerError) Error() string {
+	return fmt.Sprintf("%s is on the server of %s, and one server has one vote: move one of the "+
+		"slots to another master (redis-cli --cluster reshard), or add a master", e.Node, e.With)
+}
+
+// takeSeat records that a node votes, which leads to a server. In a Redis Cluster only the node of
+// the lowest number votes of those that lead there. The error is why it is not this one. If it is,
+// the others yield.
+func (p *Peers) takeSeat(node int, runID string) error {
+	if err := p.Shared(node, runID); err != nil {
+		return err
+	}
+	p.setUp(node, true)
+	inCluster := p.guards[node].config.Yield != nil
+	for i := node + 1; inCluster && i < len(p.guards); i++ {
+		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
+			p.guards[i].config.Yield(err)
+		}
+	}
+	return nil
+}
+
+// Shared returns why a node in a Redis Cluster has no vote on a server: a node of lower number has
+// it. It returns nil if none has.
+func (p *Peers) Shared(node int, runID string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, h := range p.heard[:node] {
+		if runID != "" && h.up && h.runID == runID && p.guards[i].config.Yield != nil &&
+			p.guards[node].config.Yield != nil {
+			return &SharedServerError{p.names[node], p.names[i]}
+		}
+	}
+	return nil
+}
+
+// runID returns the run_id of a node's last server.
+func (p *Peers) runID(node int) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.heard[node].runID
 }
 
 // longest returns how long a node has to wait: for those whose entries it has, and for the others.

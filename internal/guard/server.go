@@ -99,6 +99,10 @@ func plain(text string) bool {
 	})
 }
 
+// ErrInCluster is why a server is unfit that is no slot of a cluster for the client.
+var ErrInCluster = errors.New("it is a node of a Redis Cluster; give independent masters " +
+	"(cluster-enabled no), or the cluster alone, with ?cluster=3 behind one of its addresses")
+
 // Unfit returns why a server with these fields of INFO can be no node. A compatible server has a
 // version of its own next to Redis', and may differ from that Redis.
 func Unfit(f map[string]string) error {
@@ -116,8 +120,7 @@ func Unfit(f map[string]string) error {
 		return errors.New("it is a Redis Sentinel; give the masters themselves, " +
 			"or add ?master_set=NAME with the master's name at the sentinels")
 	case mode == "cluster" && !dragonfly:
-		return errors.New("it is a node of a Redis Cluster; give independent masters " +
-			"(cluster-enabled no)")
+		return ErrInCluster
 	case known == 2 && !another && (major < 6 || major == 6 && minor < 2):
 		return fmt.Errorf("it runs Redis %.32s, which lacks what locks need; "+
 			"give Redis 6.2 or later, or Valkey", version)

@@ -117,7 +117,8 @@ func ask(ctx context.Context, l *link.Link, keys, lines []string) (all []Answer,
 		if conn == nil {
 			return nil, link.ErrNotConnected
 		}
-		q := NewQuery(keys[from:to], lines[min(from, len(lines)):min(to, len(lines))])
+		of := lines[min(from, len(lines)):min(to, len(lines))]
+		q := NewQuery(l.Tag(), keys[from:to], of)
 		answers := q.Run(ctx, conn.Trips)
 		switch {
 		case ctx.Err() != nil:

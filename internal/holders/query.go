@@ -52,8 +52,8 @@ const (
 var lastByte = strconv.Itoa(resp.MaxText - 1)
 
 // NewQuery returns a query about keys, given with their prefix, and about the lines for them; nil:
-// not about lines.
-func NewQuery(keys, lines []string) *Query {
+// not about lines. On the node, all of them are behind tag.
+func NewQuery(tag string, keys, lines []string) *Query {
 	q := &Query{
 		perKey: commandLine, answers: make([]Answer, len(keys)), ended: make(chan trip.End, 1),
 	}
@@ -62,10 +62,11 @@ func NewQuery(keys, lines []string) *Query {
 	}
 	var text []byte
 	for i, key := range keys {
+		key = tag + key
 		text = resp.AppendCommand(text, "PTTL", key)
 		text = resp.AppendCommand(text, "GETRANGE", key, "0", lastByte)
 		if len(lines) > 0 {
-			text = resp.AppendCommand(text, "ZCARD", lines[i])
+			text = resp.AppendCommand(text, "ZCARD", tag+lines[i])
 		}
 	}
 	q.trip = trip.Trip{Bytes: text, Commands: q.perKey * len(keys), Receiver: q}

@@ -48,7 +48,7 @@ type question struct {
 func NewNode(l *link.Link, counts *stats.Node, prefix, client string, timeout time.Duration) *Node {
 	grace := min(max(timeout, minGrace), maxGrace).Milliseconds()
 	n := &Node{
-		link: l, counts: counts, prefix: prefix, client: client,
+		link: l, counts: counts, prefix: l.Tag() + prefix, client: client,
 		grace: strconv.FormatInt(grace, 10), watches: make(map[string][]*Watch),
 	}
 	n.down = func() bool {

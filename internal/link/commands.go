@@ -13,6 +13,8 @@ const (
 	// DELIFEQ deletes one key if it has this value, for less than the script. Valkey has it since
 	// 9.0.
 	DELIFEQ
+	// Tagged: keys begin with the node's tag. It is no command, but makes other bytes of all.
+	Tagged
 	// CommandSets is how many sets there are.
 	CommandSets = 1 << iota
 )

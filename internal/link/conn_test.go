@@ -5,6 +5,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/stretchr/testify/require"
@@ -36,4 +37,25 @@ func TestConn_AbandonIsNoFailure(t *testing.T) {
 	require.NotErrorIs(t, <-read, io.EOF)
 	require.Equal(t, trip.Broken, <-next.ends)
 	require.NoError(t, c.Failure())
+}
+
+// named is a master that others name.
+type named struct {
+	endpoint.Masters
+	confirmed bool
+}
+
+func (m *named) Confirmed() bool { return m.confirmed }
+
+// The goal: nothing is sent over a verified connection while too few servers of a cluster have
+// named its server as the owner. What was sent before counts.
+func TestLink_OnlyAConfirmedOwnerIsAsked(t *testing.T) {
+	c, m := new(Conn), new(named)
+	c.state.Store(connVerified)
+	l := &Link{masters: m}
+	l.current.Store(c)
+	require.Nil(t, l.Verified())
+	require.True(t, l.StillValid(c))
+	m.confirmed = true
+	require.Equal(t, c, l.Verified())
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/sentinel"
 )
 
 // The times of the connector.
@@ -41,8 +40,8 @@ var ErrDataLoss = errors.New(
 // Run keeps the node connected until ctx ends. It is the connector: the only goroutine that may
 // dial. It is called once.
 func (l *Link) Run(ctx context.Context) {
-	if l.sentinels != nil {
-		defer l.sentinels.Run(ctx)()
+	if l.masters != nil {
+		defer l.masters.Run(ctx)()
 	}
 	delay, poll := MinReconnectDelay, minGuardPoll
 	for {
@@ -152,27 +151,39 @@ func (l *Link) connect(ctx context.Context) error {
 // findMaster finds out which server to dial. The context that it returns ends when that is not the
 // master any more.
 func (l *Link) findMaster(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
-	if l.sentinels == nil {
+	if l.masters == nil {
 		using, leave := context.WithCancelCause(ctx)
 		return using, leave, nil
 	}
-	master, err := l.sentinels.FindMaster(ctx)
+	master, err := l.masters.FindMaster(ctx)
 	if err != nil {
 		return nil, nil, l.Hide(err)
 	}
 	l.dialer.Endpoint = l.cfg.Endpoint.WithAddress(master)
-	using, leave := l.sentinels.StartUsing(ctx, master)
+	using, leave := l.masters.StartUsing(ctx, master)
 	return using, leave, nil
 }
 
 // leaveDeposed drops the connection if it leads to another server than the master. It takes the
 // connection before it asks who is the master, so no newer connection is dropped for an older
 // answer. If the connector opens one to the old master after that, its connect was ended before:
-// see sentinel.Sentinels.
+// see endpoint.Masters.
 func (l *Link) leaveDeposed() {
-	c := l.Current()
-	if master := l.sentinels.NewestMaster(); c != nil && master != "" && c.Address != master {
-		c.Drop(&sentinel.SwitchedError{From: c.Address, To: master})
+	if c := l.Current(); c != nil {
+		why := l.masters.WhyLeave(c.Address)
+		if why == nil {
+			why = l.cfg.Peers.Shared(l.cfg.Index, c.Server.RunID)
+		}
+		if why != nil {
+			c.Drop(why)
+		}
+	}
+}
+
+// yield drops the connection because another node has the server's vote.
+func (l *Link) yield(why error) {
+	if c := l.Current(); c != nil {
+		c.Drop(why)
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 // can. The key that it uses does not exist. rueidis does some of it again.
 func (l *Link) handshake(c *Conn) []resp.Step {
 	none := l.cfg.Prefix + ids.ProbeKey + rand.Text()
+	if l.Tag() != "" {
+		c.Allow(Tagged)
+	}
 	steps := l.logins.Handshake(endpoint.ForLocks)
 	steps = append(steps, permitted(none, l.cfg.Guard != guard.Off)...)
 	steps = append(steps, c.findCommands(none)...)

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/cluster"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
@@ -39,8 +40,10 @@ type Config struct {
 	Fleet *fleet.Fleet
 	// Guard is what the restart guard does.
 	Guard guard.Mode
-	// Prefix is put before the names of the keys that the guard sets.
+	// Prefix is put before the names of the keys that the guard sets, behind the endpoint's Tag.
 	Prefix string
+	// Clusters are those of the nodes. It is required for nodes in a Redis Cluster.
+	Clusters *cluster.Clusters
 	// MaxTTL is the longest TTL of a lock.
 	MaxTTL time.Duration
 
@@ -69,11 +72,11 @@ type Owner interface {
 
 // Link leads to one master. All methods are safe for concurrent use, unless they say otherwise.
 type Link struct {
-	cfg       Config
-	logins    *endpoint.Logins    // with passwords, which no error may show
-	sentinels *sentinel.Sentinels // nil if the endpoint is the master's own
-	client    rueidis.Client
-	probeKey  string // a key that this node alone sets
+	cfg      Config
+	logins   *endpoint.Logins // with passwords, which no error may show
+	masters  endpoint.Masters // nil if the endpoint is the master's own
+	client   rueidis.Client
+	probeKey string // a key that this node alone sets
 
 	current      atomic.Pointer[Conn]
 	disconnected chan struct{} // of capacity 1: the connection was closed
@@ -98,6 +101,7 @@ type Link struct {
 // New returns a Link without a connection, in state Connecting. Run connects it.
 func New(cfg Config) (*Link, error) {
 	e := cfg.Endpoint
+	cfg.Prefix = e.Tag + cfg.Prefix
 	l := &Link{
 		cfg: cfg, connectDone: make(chan struct{}), disconnected: make(chan struct{}, 1),
 		woken: make(chan struct{}, 1), renewSoon: make(chan struct{}, 1),
@@ -105,7 +109,12 @@ func New(cfg Config) (*Link, error) {
 		logins:   endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
 		dialer:   endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
 	}
-	l.sentinels = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+	switch {
+	case e.Cluster > 0:
+		l.masters = cfg.Clusters.Slot(l.logins, cfg.Dial, cfg.Logger, l.leaveDeposed)
+	case e.MasterSet != "":
+		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+	}
 	l.layouts = l.newLayouts()
 	l.guard = l.newGuard()
 	option := clientOption(e)
@@ -123,8 +132,8 @@ func (l *Link) newLayouts() *fleet.Node {
 		Name: l.cfg.Endpoint.LayoutName(), Key: l.cfg.Prefix + ids.LayoutsKey,
 		Wait: l.cfg.MaxTTL, RenewSoon: l.RenewSoon,
 	}
-	if l.sentinels != nil {
-		c.Wait += sentinel.DeposedFor
+	if l.masters != nil {
+		c.Wait += l.masters.DeposedFor()
 	}
 	return l.cfg.Fleet.Node(c)
 }
@@ -136,8 +145,11 @@ func (l *Link) newGuard() *guard.Guard {
 		Node: cfg.Index, Name: l.Name(), Key: l.guardKey(), Strict: cfg.Guard == guard.Strict,
 		LeaveEntry: l.layouts.Admit, RenewSoon: l.RenewSoon, Logger: cfg.Logger,
 	}
-	if l.sentinels != nil {
-		c.Extra = sentinel.DeposedFor
+	if l.masters != nil {
+		c.Extra = l.masters.DeposedFor()
+	}
+	if cfg.Endpoint.Cluster > 0 {
+		c.Yield = l.yield
 	}
 	return cfg.Peers.Guard(c)
 }
@@ -156,6 +168,19 @@ func (l *Link) Logins() *endpoint.Logins { return l.logins }
 // Name returns what errors and logs call the node.
 func (l *Link) Name() string { return l.cfg.Endpoint.Name }
 
+// Addr returns the name, and behind it the server that has the node's slot, if it is in a cluster.
+func (l *Link) Addr() string {
+	if l.cfg.Endpoint.Cluster > 0 {
+		if server := l.masters.UsedMaster(); server != "" {
+			return l.cfg.Endpoint.MasterSet + "@" + server
+		}
+	}
+	return l.Name()
+}
+
+// Tag returns what each key on the node begins with; "" unless it is in a cluster.
+func (l *Link) Tag() string { return l.cfg.Endpoint.Tag }
+
 // Close closes the connection, when what is under way was answered or after a second. Run has
 // returned before: rueidis comes to life again when a dial ends after its Close.
 func (l *Link) Close() { l.client.Close() }
@@ -170,8 +195,12 @@ func (l *Link) RenewSoon() { Notify(l.renewSoon) }
 func (l *Link) Current() *Conn { return l.current.Load() }
 
 // Verified returns the current connection if it is verified, for StillValid after the answers; else
-// nil.
+// nil. It returns nil too if too few servers of a cluster have named the owner lately. That is
+// decided before something is sent: a lease is valid from then, whenever the server executes it.
 func (l *Link) Verified() *Conn {
+	if l.masters != nil && !l.masters.Confirmed() {
+		return nil
+	}
 	if c := l.current.Load(); c.Verified() {
 		return c
 	}

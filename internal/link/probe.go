@@ -62,8 +62,11 @@ func forbids(text string) bool {
 }
 
 // uselessErrors are the first words of errors after which a connection is of no use: its server is
-// no master with data now. Behind the same address another server may be the master.
-var uselessErrors = [...]string{"READONLY", "MASTERDOWN", "LOADING"}
+// no master with data now, or not the owner of the node's slot in a cluster, or not of all of it.
+// Another server may be the master, also behind the same address.
+var uselessErrors = [...]string{
+	"READONLY", "MASTERDOWN", "LOADING", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN",
+}
 
 // IsUseless reports whether a server that answers this error, or a probe with it, is useless.
 func IsUseless(err error) bool {

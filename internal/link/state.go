@@ -115,8 +115,8 @@ func (l *Link) SetState(s State, err error) {
 	l.mu.Unlock()
 	l.cfg.Owner.StateChanged(before, s)
 	log := l.cfg.Logger.With(slog.String("node", l.Name()))
-	if l.sentinels != nil {
-		log = log.With(slog.String("master", l.sentinels.UsedMaster()))
+	if l.masters != nil {
+		log = log.With(slog.String("master", l.masters.UsedMaster()))
 	}
 	switch {
 	case s == Up:

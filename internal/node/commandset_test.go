@@ -39,7 +39,7 @@ func newerFlush(n *Node, operations ...*fake) *Flush {
 // words returns the commands of an encoding, as the second node is sent them.
 func words(t *testing.T, e *Encoding) (all [][]string) {
 	t.Helper()
-	in := resptest.NewReader(bytes.NewReader(e.appendTo(nil, 1)))
+	in := resptest.NewReader(bytes.NewReader(e.appendTo(nil, 1, "")))
 	for range e.commands {
 		args, err := resptest.ReadCommand(in)
 		require.NoError(t, err)

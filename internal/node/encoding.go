@@ -26,6 +26,7 @@ type Encoding struct {
 	commands         []command
 	bytes            []byte
 	places           []int // in bytes, of the characters
+	tags             []int // in bytes, of the tags
 }
 
 // single is an operation that has no script call.
@@ -73,6 +74,7 @@ func (e *Encoding) reset() {
 	}
 	clear(e.commands)
 	e.commands, e.bytes, e.places = e.commands[:0], e.bytes[:0], e.places[:0]
+	e.tags = e.tags[:0]
 }
 
 // add takes the operation with this index.
@@ -140,7 +142,8 @@ func (e *Encoding) addSET(s single) {
 	c := s.op.Keys
 	e.commands = append(e.commands, command{index: s.index})
 	e.header(6)
-	e.texts("SET", c.All()[0])
+	e.texts("SET")
+	e.keys(c.All()[:1])
 	e.value(c.Token())
 	e.texts("NX", "PX", s.op.TTL)
 }
@@ -159,7 +162,7 @@ func (e *Encoding) addCall(s *script.Script, c *script.Call, offset int) {
 	e.commands = append(e.commands, command{script: s, call: c, index: offset})
 	e.header(3 + len(c.Keys) + len(c.Args))
 	e.texts("EVALSHA", s.SHA, strconv.Itoa(len(c.Keys)))
-	e.texts(c.Keys...)
+	e.keys(c.Keys)
 	next, distance := c.Tokens()
 	for i, arg := range c.Args {
 		if i != next {
@@ -187,8 +190,8 @@ func (e *Encoding) calls(s *script.Script) bool {
 
 // The value of a key is the token and the character of the node. Commands are encoded once for all
 // nodes, with a place for that character. Each flush copies them, and sets the character of its
-// node there. So a server that two names lead to gives only one of them its vote: the value that it
-// has is not that of the other.
+// node there, and in a Redis Cluster its tag before each key. So a server that two names lead to
+// gives only one of them its vote: the value that it has is not that of the other.
 
 // header begins a command of n texts and values.
 func (e *Encoding) header(n int) { e.bytes = resp.AppendHeader(e.bytes, '*', n) }
@@ -200,6 +203,23 @@ func (e *Encoding) texts(texts ...string) {
 	}
 }
 
+// keys adds keys to a command. On a node in a Redis Cluster they begin with the node's tag, for
+// which they get a place.
+func (e *Encoding) keys(keys []string) {
+	if e.set&link.Tagged == 0 {
+		e.texts(keys...)
+		return
+	}
+	for _, key := range keys {
+		e.bytes = resp.AppendHeader(e.bytes, '$', len(noTag)+len(key))
+		e.tags = append(e.tags, len(e.bytes))
+		e.bytes = append(append(append(e.bytes, noTag...), key...), "\r\n"...)
+	}
+}
+
+// noTag has the length of every tag, and is none, should it ever be sent.
+const noTag = "{????}"
+
 // value adds the value that a node has for a token, with a place for the node's character.
 func (e *Encoding) value(token string) {
 	e.bytes = append(resp.AppendHeader(e.bytes, '$', len(token)+1), token...)
@@ -207,12 +227,15 @@ func (e *Encoding) value(token string) {
 	e.bytes = append(e.bytes, "=\r\n"...) // no node's character, should it ever be sent
 }
 
-// appendTo appends the commands as the node with this index is sent them.
-func (e *Encoding) appendTo(dst []byte, node int) []byte {
+// appendTo appends the commands as the node with this index and tag is sent them.
+func (e *Encoding) appendTo(dst []byte, node int, tag string) []byte {
 	begin, char := len(dst), ids.NodeChar(node)
 	dst = append(dst, e.bytes...)
 	for _, at := range e.places {
 		dst[begin+at] = char
+	}
+	for _, at := range e.tags {
+		copy(dst[begin+at:], tag)
 	}
 	return dst
 }

@@ -99,10 +99,13 @@ func (e *Encoding) addFence(what fenceCommand, of []single) {
 	set := of[0].op.Keys.Prefix() + ids.FencesKey
 	if what == look {
 		e.header(4 + c.members())
-		e.texts("EVALSHA", script.Fences.SHA, "1", set)
+		e.texts("EVALSHA", script.Fences.SHA, "1")
+		e.keys([]string{set})
 	} else {
 		e.header(4 + 2*c.members())
-		e.texts("ZADD", set, "GT", "CH")
+		e.texts("ZADD")
+		e.keys([]string{set})
+		e.texts("GT", "CH")
 	}
 	for _, s := range of {
 		f := s.op.Keys.Fence()

@@ -172,6 +172,7 @@ func invalidate(answers []Answer) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set = conn, conn.Commands()
+	f.own.set, f.again.set = f.set&link.Tagged, f.set&link.Tagged
 	if f.canShare(now) {
 		at := 0
 		for _, r := range f.rounds {
@@ -202,7 +203,7 @@ func (f *Flush) addDirected(from, to int, now time.Time) {
 			continue
 		}
 		if e == nil {
-			e = f.node.group.newEncoding(0)
+			e = f.node.group.newEncoding(f.set & link.Tagged)
 			f.directed = append(f.directed, e)
 		}
 		e.add(at, o)
@@ -308,7 +309,7 @@ func (f *Flush) againFenced(p command) {
 func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
 	f.bytes, f.trip.Commands, f.replied = f.bytes[:0], 0, 0
 	for _, p := range f.sending {
-		f.bytes = p.appendTo(f.bytes, n.index)
+		f.bytes = p.appendTo(f.bytes, n.index, n.tag)
 		f.trip.Commands += len(p.commands)
 	}
 	if f.trip.Commands == 0 {

@@ -89,7 +89,7 @@ func (e *Encoding) addMSETEX(acquires []single) {
 	e.texts("MSETEX", strconv.Itoa(count))
 	for _, s := range acquires {
 		for _, key := range s.op.Keys.All() {
-			e.texts(key)
+			e.keys([]string{key})
 			e.value(s.op.Keys.Token())
 		}
 	}
@@ -108,7 +108,8 @@ func (e *Encoding) addDELIFEQ(release []single) {
 	c := release[0].op.Keys
 	e.commands = append(e.commands, command{newer: link.DELIFEQ, singles: release})
 	e.header(3)
-	e.texts("DELIFEQ", c.All()[0])
+	e.texts("DELIFEQ")
+	e.keys(c.All()[:1])
 	e.value(c.Token())
 }
 

@@ -59,6 +59,7 @@ type Node struct {
 	Commands  func() (set link.CommandSet, connected bool)
 
 	index        int
+	tag          string // of the keys on it; "" unless it is in a Redis Cluster
 	group        *Group
 	stateChanged func(link.State)
 
@@ -83,7 +84,8 @@ type Node struct {
 // New returns a Node without a connection. Node.Link.Run connects it.
 func New(cfg Config) (n *Node, err error) {
 	n = &Node{
-		index: cfg.Link.Index, group: cfg.Group, stateChanged: cfg.StateChanged,
+		index: cfg.Link.Index, tag: cfg.Link.Endpoint.Tag, group: cfg.Group,
+		stateChanged: cfg.StateChanged,
 		pendingAdded: make(chan struct{}, 1),
 	}
 	n.responsiveness.epoch = time.Now()

@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func encoded(n *Node, set link.CommandSet, node int, operations ...*fake) string
 		e.add(i, &o.op)
 	}
 	e.end()
-	return string(e.appendTo([]byte("before"), node))[len("before"):]
+	return string(e.appendTo([]byte("before"), node, ""))[len("before"):]
 }
 
 // The goal: each command has, for each key, the token and the character of the node, and fences as
@@ -97,7 +98,7 @@ func TestValues_DifferOnEachNode(t *testing.T) {
 	}
 	e.end()
 	require.Equal(t, 2, strings.Count(string(e.bytes), "=\r\n"))
-	text := string(e.appendTo(nil, 2))
+	text := string(e.appendTo(nil, 2, ""))
 	require.Contains(t, text, resptest.Bulk("taC"))
 	require.Contains(t, text, resptest.Bulk("tbC"))
 }
@@ -111,7 +112,37 @@ func TestValues_CopiesAllocateNothing(t *testing.T) {
 	}
 	e.end()
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		f.bytes = e.appendTo(f.bytes[:0], 3)
+		f.bytes = e.appendTo(f.bytes[:0], 3, "")
 	}))
 	require.Len(t, f.bytes, len(e.bytes))
+}
+
+// The goal: on a node in a Redis Cluster each key of each command begins with the node's tag, and
+// nothing else differs from what other nodes are sent.
+func TestValues_KeysBeginWithTheTag(t *testing.T) {
+	const tag = "{1o5k}"
+	n := newNode()
+	for set := range link.CommandSet(link.Tagged) {
+		plain, tagged := n.group.newEncoding(set), n.group.newEncoding(set|link.Tagged)
+		for i, o := range valued() {
+			plain.add(i, &o.op)
+			tagged.add(i, &o.op)
+		}
+		plain.end()
+		tagged.end()
+		text := string(tagged.appendTo(nil, 3, tag))
+		require.NotContains(t, text, "?")
+		require.NotEqual(t, string(plain.appendTo(nil, 3, "")), text)
+		for _, key := range []string{"a", "b"} {
+			require.NotContains(t, text, resptest.Bulk(key))
+		}
+		untagged := regexp.MustCompile(`\$(\d+)\r\n\{1o5k\}`).ReplaceAllStringFunc(text,
+			func(found string) string {
+				var size int
+				_, err := fmt.Sscanf(found, "$%d", &size)
+				require.NoError(t, err)
+				return fmt.Sprintf("$%d\r\n", size-len(tag))
+			})
+		require.Equal(t, string(plain.appendTo(nil, 3, "")), untagged)
+	}
 }

@@ -144,12 +144,21 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 	var given []layout.Group          // for n.layouts
 	for g, group := range groups {
 		in := field(list, g)
+		texts, err := endpoint.Expand(group.Nodes)
+		if err != nil {
+			return nil, fmt.Errorf("%s[0] %w", in, err)
+		}
+		inCluster := len(texts) != len(group.Nodes)
+		group.Nodes = texts
 		if len(group.Nodes) > multiplex.MaxNodes {
 			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
 				multiplex.MaxNodes)
 		}
 		own, all := layout.Group{Name: group.Name}, layout.Group{Name: group.Name}
 		for i, text := range group.Nodes {
+			if inCluster {
+				i = 0
+			}
 			field := fmt.Sprintf("%s[%d]", in, i)
 			e, err := endpoint.Parse(text, n.Config.TLS, n.Config.DialTimeout)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -15,6 +16,9 @@ type Facts struct {
 	*Status // nil without a client
 	// Node is its address, without user and password. LayoutName is what layouts call it.
 	Node, LayoutName string
+	// SlotOf is of how many nodes in a Redis Cluster it is one for the client, and Shards how many
+	// masters of that have slots. They are 0 for other nodes.
+	SlotOf, Shards int
 	// Err is why the node could not be asked, or not to the end; nil if it could.
 	Err error
 	// CommandErrors has the commands that the server answered with an error.
@@ -68,6 +72,15 @@ func (s Sample) RoundTrip() time.Duration { return s.Received.Sub(s.Sent) }
 
 // RunID is new at each start of a server, and no two servers have the same.
 func (f *Facts) RunID() string { return f.Info["run_id"] }
+
+// unfit returns why the server can be no node.
+func (f *Facts) unfit() error {
+	why := guard.Unfit(f.Info)
+	if why == guard.ErrInCluster && f.SlotOf > 0 {
+		return nil
+	}
+	return why
+}
 
 // number returns a field of INFO that is a number; 0 if the server does not show it.
 func (f *Facts) number(name string) uint64 {

@@ -194,7 +194,7 @@ func (i *Inspector) askAll() ([]Facts, error) {
 // askNode asks one node what it is, and then for its time.
 func (i *Inspector) askNode(ctx context.Context, n *node) Facts {
 	e := n.logins.Endpoint()
-	f := Facts{Node: e.Name, LayoutName: e.LayoutName()}
+	f := Facts{Node: e.Name, LayoutName: e.LayoutName(), SlotOf: e.Cluster}
 	err := i.interview(ctx, n, &f)
 	switch {
 	case err == nil:
@@ -218,9 +218,15 @@ func (i *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
 		return err
 	}
 	defer v.end()
-	if err := v.identify(i.cfg.Prefix + ids.LayoutsKey); err != nil {
+	prefix := n.logins.Endpoint().Tag + i.cfg.Prefix
+	if err := v.identify(prefix + ids.LayoutsKey); err != nil {
 		f.CommandErrors = nil // they would be another user's
 		return err
+	}
+	if f.SlotOf > 0 {
+		if err := v.askCluster(); err != nil {
+			return err
+		}
 	}
 	known := time.Now()
 	found := n.lookForOthers(ctx, f.RunID(), timeout)
@@ -230,7 +236,7 @@ func (i *Inspector) interview(ctx context.Context, n *node, f *Facts) error {
 		return err
 	}
 	if i.cfg.Guard != guard.Off { // last: a new fleet may be at its first use
-		if err := v.readAdmission(i.cfg.Prefix + ids.AdmittedKey); err != nil {
+		if err := v.readAdmission(prefix + ids.AdmittedKey); err != nil {
 			return err
 		}
 	}

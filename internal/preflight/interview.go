@@ -57,6 +57,15 @@ func (v *interview) identify(layouts string) error {
 	)
 }
 
+// askCluster asks how many shards the server's cluster has.
+func (v *interview) askCluster() error {
+	return v.ask(v.step(func(r resp.Value) (ok bool) {
+		text, ok := r.AsString()
+		v.facts.Shards, _ = strconv.Atoi(resp.ParseInfo(text)["cluster_size"])
+		return ok
+	}, "CLUSTER INFO"))
+}
+
 // info asks the server what it is.
 func (v *interview) info() resp.Step {
 	return v.step(func(r resp.Value) bool {

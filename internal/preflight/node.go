@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/cluster"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -18,33 +19,39 @@ type node struct {
 	logins *endpoint.Logins // which a client shares with its connector
 	link   *link.Link       // of the client; nil without a client
 	// votes returns the server that votes for the client: see the function votes.
-	votes     func() (address, runID string)
-	dialer    *endpoint.Dialer
-	sentinels *sentinel.Sentinels // nil if the endpoint is the master's own
+	votes   func() (address, runID string)
+	dialer  *endpoint.Dialer
+	masters endpoint.Masters // nil if the endpoint is the master's own
 }
 
-// newNode returns a node without a link, and with sentinels that nobody runs yet. logger is as in
+// newNode returns a node without a link, and with masters that nobody runs yet. logger is as in
 // endpoint.NewDialer.
 func newNode(logins *endpoint.Logins, dial endpoint.DialFunc, logger *slog.Logger) *node {
-	e := logins.Endpoint()
-	return &node{
+	e, silent := logins.Endpoint(), func() {}
+	n := &node{
 		logins: logins, dialer: endpoint.NewDialer(e, dial, logger),
-		votes:     func() (address, runID string) { return "", "" },
-		sentinels: sentinel.New(e, e.DialTimeout+AfterConnect, dial, logger, func() {}),
+		votes: func() (address, runID string) { return "", "" },
 	}
+	switch {
+	case e.Cluster > 0:
+		n.masters = new(cluster.Clusters).Slot(logins, dial, logger, silent)
+	case e.MasterSet != "":
+		n.masters = sentinel.New(e, e.DialTimeout+AfterConnect, dial, logger, silent)
+	}
+	return n
 }
 
-// findMaster asks the sentinels which server is the master now, if there are sentinels. Later
-// connections lead to that server.
+// findMaster asks which server is the master now, if others name it. Later connections lead to that
+// server.
 func (n *node) findMaster(ctx context.Context) error {
-	if n.sentinels == nil {
+	if n.masters == nil {
 		return nil
 	}
 	ctx, stop := context.WithCancel(ctx)
-	wait := n.sentinels.Run(ctx)
+	wait := n.masters.Run(ctx)
 	defer wait()
 	defer stop()
-	master, err := n.sentinels.FindMaster(ctx)
+	master, err := n.masters.FindMaster(ctx)
 	if err == nil {
 		n.dialer.Endpoint = n.logins.Endpoint().WithAddress(master)
 	}

@@ -41,6 +41,11 @@ func (f *findings) checkPair(a, b *Facts) bool {
 			a, b = b, a // the finding is about the node that is down because of it
 		}
 		f.node = b.Node
+		if a.SlotOf > 0 && b.SlotOf > 0 {
+			f.errorf("is on the server of %s (run_id %s), and one server has one vote: move one of "+
+				"the slots to another master (redis-cli --cluster reshard)", a.Node, a.RunID())
+			return true
+		}
 		f.errorf("is the same server as %s (run_id %s), which is listed as well, and one server "+
 			"has one vote: list it once", a.Node, a.RunID())
 	case bMaster == a.Node:

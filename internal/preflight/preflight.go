@@ -85,7 +85,7 @@ func (f *findings) addf(s Severity, format string, args ...any) {
 // checkNode reports what is found about one node.
 func (f *findings) checkNode(node *Facts) {
 	f.checkServer(node)
-	if why := guard.Unfit(node.Info); why != nil {
+	if why := node.unfit(); why != nil {
 		f.errorf("%s", strings.TrimPrefix(why.Error(), "it "))
 	}
 	if resp.ServerMode(node.Info) == "sentinel" { // which has no locks, and knows few commands

@@ -30,6 +30,7 @@ var lost = map[string]string{
 	"HGETALL":         "the layouts that clients use could not be read",
 	"GET":             "the record of the restart guard could not be read",
 	"PTTL":            "how long a record of the restart guard lasts could not be read",
+	"CLUSTER INFO":    "how many masters its cluster has could not be checked",
 	"TIME":            "the rate of its clock could not be checked",
 	"CLIENT TRACKING": polls + ", and the restart guard reads its key behind each trip",
 	"CLIENT CACHING":  polls,
@@ -68,11 +69,26 @@ func (f *findings) checkCertificates(node *Facts) {
 	}
 }
 
+// checkShards reports if a Redis Cluster has fewer masters than it stands for nodes.
+func (f *findings) checkShards(node *Facts) {
+	switch {
+	case node.Shards == 0 || node.Shards >= node.SlotOf:
+	case node.Shards < 3:
+		f.errorf("is one of %d slots of a Redis Cluster with %d masters that have slots, and one "+
+			"server has one vote: use cluster=1, or three masters", node.SlotOf, node.Shards)
+	default:
+		f.errorf("is one of %d slots of a Redis Cluster with %d masters that have slots, and one "+
+			"server has one vote: add masters, or have all clients use a smaller number",
+			node.SlotOf, node.Shards)
+	}
+}
+
 // checkRole reports why a server refuses to write.
 func (f *findings) checkRole(node *Facts) {
 	if master, isReplica := node.master(); isReplica {
 		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", master)
 	}
+	f.checkShards(node)
 	if node.Info["loading"] == "1" || node.Info["async_loading"] == "1" {
 		f.warnf("is loading its data and refuses locks until that is done")
 	}

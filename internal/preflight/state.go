@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -49,7 +48,7 @@ func (f *findings) checkError(node *Facts) {
 
 // explained reports whether other findings say why the node is down.
 func explained(node *Facts, all []Facts) bool {
-	return guard.Unfit(node.Info) != nil ||
+	return node.unfit() != nil ||
 		slices.ContainsFunc(all, func(other Facts) bool {
 			return other.Node != node.Node && sameServer(node, &other)
 		})
@@ -59,6 +58,9 @@ func explained(node *Facts, all []Facts) bool {
 // that matches counts.
 var remedies = [...]struct{ says, do string }{
 	{"no sentinel names the master:", "do what is said for each sentinel, or correct its URL"},
+	{"as the owner of slot", "start the servers that do not answer, have the cluster forget those " +
+		"that are gone, or mend the partition"},
+	{"knows the owner of slot", "do what is said for each server, or correct the cluster's URL"},
 	{"Config.Credentials", "correct Config.Credentials"},
 	{"WRONGPASS ", "correct the user or password in its URL or of Config.Credentials, " +
 		"or on the server (ACL SETUSER)"},

@@ -52,7 +52,7 @@ func ParseInfo(text string) map[string]string {
 var rejections = map[string]bool{
 	"READONLY": true, "OOM": true, "MISCONF": true, "NOREPLICAS": true, "MASTERDOWN": true,
 	"BUSY": true, "LOADING": true, "NOAUTH": true, "NOPERM": true, "NOSCRIPT": true,
-	"CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true,
+	"CLUSTERDOWN": true, "MOVED": true, "TRYAGAIN": true, "ASK": true,
 }
 
 // Rejected reports whether an error with this first word says that the server has executed nothing

@@ -74,16 +74,13 @@ func (e *SwitchedError) Error() string {
 	return fmt.Sprintf("the sentinels name %s as the master now, in place of %s", e.To, e.From)
 }
 
-// New returns the sentinels of a node; nil if it has none. An answer of a sentinel that fails lasts
+// New returns the sentinels of a node that has some. An answer of a sentinel that fails lasts
 // for ttl. dial and logger are those of endpoint.NewDialer. notify is called after each answer, by
 // the goroutines of the sentinels.
 func New(
 	e *endpoint.Endpoint, ttl time.Duration, dial endpoint.DialFunc, logger *slog.Logger,
 	notify func(),
 ) *Sentinels {
-	if e.MasterSet == "" {
-		return nil
-	}
 	all := &Sentinels{
 		reportTTL: ttl, timeout: e.DialTimeout + answerTimeout + endpoint.DialGrace, notify: notify,
 		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
@@ -232,12 +229,21 @@ func (all *Sentinels) StartUsing(
 	return ctx, leave
 }
 
-// NewestMaster returns the master by the reports; "" if no sentinel names any.
-func (all *Sentinels) NewestMaster() string {
+// WhyLeave returns a SwitchedError if the master is another server than this.
+func (all *Sentinels) WhyLeave(address string) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.newest()
+	if newest := all.newest(); newest != "" && newest != address {
+		return &SwitchedError{address, newest}
+	}
+	return nil
 }
+
+// Confirmed is always true: sentinels that were cut off are not noticed sooner.
+func (all *Sentinels) Confirmed() bool { return true }
+
+// DeposedFor returns DeposedFor.
+func (all *Sentinels) DeposedFor() time.Duration { return DeposedFor }
 
 // UsedMaster returns the master that the owner connects to.
 func (all *Sentinels) UsedMaster() string {

@@ -61,7 +61,7 @@ func TestSentinels_TheNewestMasterDoesNotDependOnTheirOrder(t *testing.T) {
 					}
 					all.reports = append(all.reports, r)
 				}
-				require.Equal(t, test.want, all.NewestMaster(), "%s: %v", name, order)
+				require.Equal(t, test.want, all.newest(), "%s: %v", name, order)
 			}
 		}
 	})

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/endpoint"
+)
+
+// Slot knows which server has one slot. It is endpoint.Masters.
+type Slot struct {
+	cluster *Cluster
+	index   int // of the slot in Cluster.slots
+	number  int
+	notify  func()
+
+	// confirmed is until when the server that the owner of the Slot uses is the slot's owner, by
+	// Cluster.now. Written under Cluster.mu.
+	confirmed atomic.Int64
+
+	// Guarded by Cluster.mu:
+	using string // the server that the owner of the Slot connects to; "" before the first
+	leave context.CancelCauseFunc
+}
+
+// SwitchedError is why a connection was given up, or not made.
+type SwitchedError struct {
+	Slot     int
+	From, To string
+}
+
+// Error names both servers.
+func (e *SwitchedError) Error() string {
+	return fmt.Sprintf("the cluster names %s as the owner of slot %d now, in place of %s", e.To,
+		e.Slot, e.From)
+}
+
+// UnconfirmedError is why a node does not vote whose server too few others name.
+type UnconfirmedError struct {
+	Slot, Named, Size int
+	Owner             string // "" if nobody names any
+	Reasons           string // why others did not answer
+}
+
+// Error has the numbers, and what to do.
+func (e *UnconfirmedError) Error() string {
+	text := fmt.Sprintf("no server answered that knows the owner of slot %d", e.Slot)
+	if e.Owner != "" {
+		text = fmt.Sprintf("%d of the cluster's %d servers name %s as the owner of slot %d, and "+
+			"more than half have to (if servers are gone for good, have the cluster forget them)",
+			e.Named, e.Size, e.Owner, e.Slot)
+	}
+	if e.Reasons != "" {
+		text += ": " + e.Reasons
+	}
+	return text
+}
+
+// owner returns the server of the highest epoch that a report of this round or a later one names,
+// and when each server was asked that names it, the latest first. Cluster.mu is held.
+func (s *Slot) owner(round int) (best owner, asked []time.Duration) {
+	for _, r := range s.cluster.reports {
+		o := r.owners[s.index]
+		stays := o.epoch == best.epoch && o.address == s.using
+		if r.round >= round && o.id != "" && (o.epoch > best.epoch || best.id == "" || stays) {
+			best = o
+		}
+	}
+	for _, r := range s.cluster.reports {
+		if o := r.owners[s.index]; best.id != "" && r.round >= round && o.id == best.id {
+			asked = append(asked, r.at)
+		}
+	}
+	slices.Sort(asked)
+	slices.Reverse(asked)
+	return best, asked
+}
+
+// update computes again what is known. Cluster.mu is held.
+func (s *Slot) update() {
+	until := time.Duration(0)
+	best, asked := s.owner(0)
+	if need := majority(s.cluster.size()); best.address == s.using && len(asked) >= need {
+		until = asked[need-1] + ConfirmedFor
+	}
+	s.confirmed.Store(int64(until))
+	if s.leave != nil && best.id != "" && best.address != s.using {
+		s.leave(&SwitchedError{s.number, s.using, best.address})
+	}
+}
+
+// Confirmed reports whether the server in use may be asked for votes now.
+func (s *Slot) Confirmed() bool { return s.cluster.now() < time.Duration(s.confirmed.Load()) }
+
+// FindMaster asks all servers. It returns the address of the slot's owner when a majority has named
+// it.
+func (s *Slot) FindMaster(ctx context.Context) (string, error) {
+	c := s.cluster
+	round := c.startRound()
+	late := time.NewTimer(c.timeout)
+	defer late.Stop()
+	for {
+		c.mu.Lock()
+		best, asked := s.owner(round)
+		size, open, changed := c.size(), 0, c.changed
+		for _, server := range c.servers {
+			if server.round < round && !(server.seed && c.knowsMany()) {
+				open++
+			}
+		}
+		c.mu.Unlock()
+		if best.address != "" && len(asked) >= majority(size) {
+			return best.address, nil
+		}
+		if open == 0 {
+			return "", s.unconfirmed(round)
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			return "", s.unconfirmed(round)
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
+}
+
+// unconfirmed returns why there is no owner by the reports of a round and later ones.
+func (s *Slot) unconfirmed(round int) error {
+	c := s.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best, asked := s.owner(round)
+	e := &UnconfirmedError{
+		Slot: s.number, Named: len(asked), Size: c.size(), Owner: best.address,
+	}
+	var reasons []string
+	for _, address := range slices.Sorted(maps.Keys(c.servers)) {
+		if err := c.servers[address].err; err != nil && len(reasons) < 5 {
+			reasons = append(reasons, err.Error())
+		}
+	}
+	e.Reasons = strings.Join(reasons, "; ")
+	return e
+}
+
+// StartUsing is called by the owner before it connects to the server. The context that it returns
+// ends with a SwitchedError when another server is named.
+func (s *Slot) StartUsing(
+	ctx context.Context, master string,
+) (context.Context, context.CancelCauseFunc) {
+	ctx, leave := context.WithCancelCause(ctx)
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	s.using, s.leave = master, leave
+	s.update()
+	return ctx, leave
+}
+
+// WhyLeave returns why a connection to a server must not be used any more; nil if it may be.
+func (s *Slot) WhyLeave(address string) error {
+	s.cluster.mu.Lock()
+	best, _ := s.owner(0)
+	s.cluster.mu.Unlock()
+	switch {
+	case best.id != "" && best.address != address:
+		return &SwitchedError{s.number, address, best.address}
+	case !s.Confirmed():
+		return s.unconfirmed(0)
+	}
+	return nil
+}
+
+// UsedMaster returns the server that the owner connects to.
+func (s *Slot) UsedMaster() string {
+	s.cluster.mu.Lock()
+	defer s.cluster.mu.Unlock()
+	return s.using
+}
+
+// DeposedFor returns DeposedFor.
+func (s *Slot) DeposedFor() time.Duration { return DeposedFor }
+
+var _ endpoint.Masters = (*Slot)(nil)
