@@ -16,8 +16,9 @@
 // itself.
 //
 // [StartReplicatedT] starts a master with a replica and three Sentinels, for tests of a failover.
-// Only the sentinels use a directory, which the test removes at its end. If the test is killed, the
-// directory stays.
+// [StartCluster] starts a Redis Cluster, for tests of failovers, moves of slots and partitions.
+// Only sentinels and clusters use a directory, which the test removes at its end. If the test is
+// killed, the directory stays.
 //
 // In a test:
 //

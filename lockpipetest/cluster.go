@@ -1,0 +1,331 @@
+package lockpipetest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp"
+)
+
+const (
+	clusterMasters = 3
+	clusterSlots   = 16384
+	// clusterNodeTimeout keeps the servers from a failover that no test asked for.
+	clusterNodeTimeout = "15000"
+	// viewTimeout is after what time a server that was asked for its view counts as frozen.
+	viewTimeout = 2 * time.Second
+	// maxClusterPort is the highest port of a server: its bus has one that is 10,000 higher.
+	maxClusterPort = 55_535
+)
+
+// Cluster is a Redis Cluster of three masters, each with one replica. All are redis-server
+// children on 127.0.0.1. Its methods take a slot, such as 2730: Config.Nodes with the URL of the
+// cluster has the slots 2730, 8192 and 13653. Methods that change something must not run at the
+// same time.
+type Cluster struct {
+	// Set once before StartCluster returns.
+	servers *Nodes
+	buses   []*bus
+	ids     []string
+}
+
+// StartCluster starts three masters, which are nodes 0 to 2 of Servers at first, and their
+// replicas, 3 to 5. It returns when each server says that the cluster is complete. The test fails
+// at once on an error, and is skipped if there is no redis-server: see RequireRedis. All processes
+// end with the test and its subtests. The servers keep their view of the cluster in a directory of
+// t.TempDir. StartCluster must be called from the goroutine of the test.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	path, dir := RequireRedis(t), t.TempDir()
+	c := &Cluster{}
+	c.servers = startFor(t, 2*clusterMasters, func(n int) (*Nodes, error) {
+		nodes := &Nodes{backend: backendReal, spawner: newSpawner()}
+		return start(nodes, n, clusterLauncher(nodes.spawner, path, dir))
+	})
+	t.Cleanup(func() {
+		for _, b := range c.buses {
+			b.close()
+		}
+	})
+	if err := c.join(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// clusterLauncher returns the launchFunc of servers with cluster support.
+func clusterLauncher(s *spawner, path, dir string) launchFunc {
+	debugSettings := hasDebugSettings(path)
+	return func(addr string) (server, error) {
+		_, port, _ := strings.Cut(addr, ":")
+		if n, err := strconv.Atoi(port); err != nil || n > maxClusterPort {
+			return nil, fmt.Errorf("port %s is too high for a cluster", port)
+		}
+		args, err := redisArgs(addr, debugSettings)
+		if err != nil {
+			return nil, err
+		}
+		config := filepath.Join(dir, "nodes-"+port+".conf")
+		if err := os.RemoveAll(config); err != nil { // a server starts empty
+			return nil, err
+		}
+		return launchChild(s, addr, exec.Command(path, append(args,
+			"--cluster-enabled", "yes", "--cluster-config-file", config,
+			"--cluster-node-timeout", clusterNodeTimeout,
+			"--cluster-announce-ip", "127.0.0.1")...))
+	}
+}
+
+// join makes one cluster of the servers. They talk to each other through buses that can be cut.
+func (c *Cluster) join() error {
+	for i := range c.servers.Len() {
+		id, err := c.servers.Do(i, "CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+		b, err := newBus(c.addr(i), fmt.Sprint(id))
+		if err != nil {
+			return err
+		}
+		c.buses, c.ids = append(c.buses, b), append(c.ids, b.id)
+		commands := [][]string{
+			{"CONFIG", "SET", "cluster-announce-bus-port", b.port()},
+			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
+		}
+		if i < clusterMasters {
+			first, end := clusterSlots*i/clusterMasters, clusterSlots*(i+1)/clusterMasters
+			add := []string{"CLUSTER", "ADDSLOTS"}
+			for slot := first; slot < end; slot++ {
+				add = append(add, strconv.Itoa(slot))
+			}
+			commands = append(commands, add)
+		}
+		for _, command := range commands {
+			if _, err := c.servers.Do(i, command...); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range c.servers.Len() {
+		_, port, _ := strings.Cut(c.addr(i), ":")
+		_, err := c.servers.Do(0, "CLUSTER", "MEET", "127.0.0.1", port, c.buses[i].port())
+		if i > 0 && err != nil {
+			return err
+		}
+	}
+	for i := clusterMasters; i < c.servers.Len(); i++ {
+		if err := await(func() error {
+			_, err := c.servers.Do(i, "CLUSTER", "REPLICATE", c.ids[i-clusterMasters])
+			return err // as long as it does not know the master
+		}); err != nil {
+			return err
+		}
+	}
+	return await(c.isComplete)
+}
+
+// isComplete returns an error if a server does not know all, or a replica does not follow.
+func (c *Cluster) isComplete() error {
+	for i := range c.servers.Len() {
+		reply, err := c.servers.Do(i, "CLUSTER", "INFO")
+		if err != nil {
+			return err
+		}
+		text, _ := reply.(string)
+		info := resp.ParseInfo(text)
+		if info["cluster_state"] != "ok" || info["cluster_known_nodes"] != "6" ||
+			info["cluster_size"] != "3" {
+			return fmt.Errorf("lockpipetest: server %d does not know the whole cluster: %v", i, info)
+		}
+		if reply, err = c.servers.Do(i, "INFO", "replication"); err != nil {
+			return err
+		}
+		text, _ = reply.(string)
+		if info := resp.ParseInfo(text); info["role"] == "slave" &&
+			info["master_link_status"] != "up" {
+			return fmt.Errorf("lockpipetest: server %d does not follow its master yet", i)
+		}
+		view, err := c.view(i)
+		if err != nil {
+			return err
+		}
+		if replicas := strings.Count(view, "slave "); replicas != clusterMasters {
+			return fmt.Errorf("lockpipetest: server %d knows %d replicas", i, replicas)
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) addr(i int) string { return c.servers.nodes[i].port.addr }
+
+// URL returns the only entry of Config.Nodes for this cluster, as three nodes.
+func (c *Cluster) URL() string {
+	return "redis://" + c.addr(0) + "?cluster=3&addr=" + c.addr(1) + "&addr=" + c.addr(2)
+}
+
+// Servers returns the six servers. A test can ask and break them like other nodes. A server that
+// comes back by Restart is in no cluster.
+func (c *Cluster) Servers() *Nodes { return c.servers }
+
+// view returns what a server says of the cluster.
+func (c *Cluster) view(i int) (string, error) {
+	reply, err := ask(c.addr(i), viewTimeout, "CLUSTER", "NODES")
+	return reply.Text, err
+}
+
+// Owner returns the number of the server that server i takes for the owner of a slot.
+func (c *Cluster) Owner(i, slot int) (int, error) {
+	view, err := c.view(i)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(view) {
+		words := strings.Fields(line)
+		for _, r := range words[min(8, len(words)):] {
+			begin, end, isRange := strings.Cut(r, "-")
+			first, err := strconv.Atoi(begin)
+			last := first
+			if isRange {
+				last, _ = strconv.Atoi(end)
+			}
+			if err == nil && first <= slot && slot <= last {
+				return slices.Index(c.ids, words[0]), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("lockpipetest: server %d knows no owner of slot %d", i, slot)
+}
+
+// replicaOf returns the number of the other server of the same shard.
+func replicaOf(server int) int { return (server + clusterMasters) % (2 * clusterMasters) }
+
+// Failover makes the replica of a slot's owner the master, as an operator does with CLUSTER
+// FAILOVER. It returns when all servers that are not cut off name the new owner.
+func (c *Cluster) Failover(slot int) error {
+	return c.replace(slot, func(replica int) error {
+		return await(func() error { // a replica refuses while it does not know the master well
+			_, err := c.servers.Do(replica, "CLUSTER", "FAILOVER")
+			return err
+		})
+	})
+}
+
+// Takeover makes the replica of a slot's owner the master by CLUSTER FAILOVER TAKEOVER, which asks
+// no other server. It returns when all servers that run and are not cut off name the new owner.
+func (c *Cluster) Takeover(slot int) error {
+	return c.replace(slot, func(replica int) error {
+		_, err := c.servers.Do(replica, "CLUSTER", "FAILOVER", "TAKEOVER")
+		return err
+	})
+}
+
+// replace has the replica of a slot's owner replace it.
+func (c *Cluster) replace(slot int, act func(replica int) error) error {
+	owner, err := c.ownerForMost(slot)
+	if err != nil {
+		return err
+	}
+	replica := replicaOf(owner)
+	if err := act(replica); err != nil {
+		return err
+	}
+	return c.awaitOwner(slot, replica)
+}
+
+// ownerForMost returns the owner of a slot that most servers name which answer and are not cut off.
+func (c *Cluster) ownerForMost(slot int) (owner int, err error) {
+	votes := make([]int, c.servers.Len())
+	for i, b := range c.buses {
+		if owner, err := c.Owner(i, slot); err == nil && owner >= 0 && !b.isCut() {
+			votes[owner]++
+		}
+	}
+	owner = slices.Index(votes, slices.Max(votes))
+	if votes[owner] == 0 {
+		return 0, errors.New("lockpipetest: no server answers")
+	}
+	return owner, nil
+}
+
+// awaitOwner returns when all servers that answer and are not cut off name the owner of a slot.
+func (c *Cluster) awaitOwner(slot, owner int) error {
+	return await(func() error {
+		for i, b := range c.buses {
+			if b.isCut() {
+				continue
+			}
+			if now, err := c.Owner(i, slot); err == nil && now != owner {
+				return fmt.Errorf("lockpipetest: server %d names %d as the owner of slot %d", i, now,
+					slot)
+			}
+		}
+		return nil
+	})
+}
+
+// Cut cuts servers off from all other servers, and not from each other and from clients: so they
+// do not learn that they are deposed. Servers without a majority of the masters stop to serve
+// clients on their own after fifteen seconds. Cut without servers ends that.
+func (c *Cluster) Cut(servers ...int) {
+	cut := map[string]bool{}
+	for _, i := range servers {
+		cut[c.ids[i]] = true
+	}
+	for _, b := range c.buses {
+		b.setCut(cut)
+	}
+}
+
+// MoveSlot moves a slot with its keys to the server that owns another slot, as redis-cli --cluster
+// reshard does. It returns when all servers name the new owner.
+func (c *Cluster) MoveSlot(slot, toOwnerOf int) error {
+	from, err := c.ownerForMost(slot)
+	if err != nil {
+		return err
+	}
+	to, err := c.ownerForMost(toOwnerOf)
+	if err != nil || from == to {
+		return err
+	}
+	number := strconv.Itoa(slot)
+	importing := []string{"CLUSTER", "SETSLOT", number, "IMPORTING", c.ids[from]}
+	if _, err := c.servers.Do(to, importing...); err != nil {
+		return err
+	}
+	migrating := []string{"CLUSTER", "SETSLOT", number, "MIGRATING", c.ids[to]}
+	if _, err := c.servers.Do(from, migrating...); err != nil {
+		return err
+	}
+	host, port, _ := strings.Cut(c.addr(to), ":")
+	for {
+		reply, err := c.servers.Do(from, "CLUSTER", "GETKEYSINSLOT", number, "100")
+		if err != nil {
+			return err
+		}
+		keys, _ := reply.([]any)
+		if len(keys) == 0 {
+			break
+		}
+		move := []string{"MIGRATE", host, port, "", "0", "10000", "KEYS"}
+		for _, key := range keys {
+			move = append(move, fmt.Sprint(key))
+		}
+		if _, err := c.servers.Do(from, move...); err != nil {
+			return err
+		}
+	}
+	for _, i := range []int{to, from} {
+		if _, err := c.servers.Do(i, "CLUSTER", "SETSLOT", number, "NODE", c.ids[to]); err != nil {
+			return err
+		}
+	}
+	return c.awaitOwner(slot, to)
+}

@@ -1,0 +1,42 @@
+package lockpipetest
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The goal: a cluster is complete at once. Failover, Takeover and MoveSlot change the owner of a
+// slot, and a server that is cut off does not notice.
+func TestCluster_ChangesOwners(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short starts no cluster")
+	}
+	t.Parallel()
+	const slot = 2730
+	c := StartCluster(t)
+	owner := func(of, want int) {
+		t.Helper()
+		got, err := c.Owner(of, slot)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	owner(5, 0)
+	require.NoError(t, c.Failover(slot))
+	owner(5, 3)
+	owner(0, 3)
+	c.Cut(3, 1)
+	require.NoError(t, c.Takeover(slot))
+	owner(5, 0)
+	owner(3, 3)
+	owner(1, 3)
+	c.Cut()
+	require.NoError(t, c.awaitOwner(slot, 0))
+	_, err := c.Servers().Do(0, "SET", "{1o5k}key", "value") // which is in the slot
+	require.NoError(t, err)
+	require.NoError(t, c.MoveSlot(slot, 16000))
+	owner(0, 2)
+	value, err := c.Servers().Do(2, "GET", "{1o5k}key")
+	require.NoError(t, err)
+	require.Equal(t, "value", value)
+}
