@@ -356,6 +356,30 @@ var brokenRules = []mutant{
 		},
 	},
 	{
+		name: "seats", rule: "10: two nodes in a cluster have a vote each on one server",
+		test: "TestPeers_OneServerOfAClusterHasOneVote",
+		edit: edit{
+			"internal/guard/peers.go", "runID != \"\" && h.up && h.runID == runID &&",
+			"runID != \"\" && h.up && h.runID == runID && !simrand.Mutant(\"seats\") &&",
+		},
+	},
+	{
+		name: "majority", rule: "10: half of a cluster's servers confirm the owner of a slot",
+		test: "TestSlot_AMajorityOfAllServersHasToNameTheOwner", of: "internal/cluster",
+		edit: edit{
+			"internal/cluster/cluster.go", "return size/2 + 1 }",
+			"return size/2 + map[bool]int{false: 1}[simrand.Mutant(\"majority\")] }",
+		},
+	},
+	{
+		name: "unconfirmed", rule: "10: nobody has to confirm the owner of a slot",
+		test: "TestLink_OnlyAConfirmedOwnerIsAsked", of: "internal/link",
+		edit: edit{
+			"internal/link/link.go", "if l.masters != nil && !l.masters.Confirmed() {\n",
+			"if l.masters != nil && !l.masters.Confirmed() && !simrand.Mutant(\"unconfirmed\") {\n",
+		},
+	},
+	{
 		name: "number", rule: "11: a node does not remember the number that it granted",
 		mix: "fenced", finds: "which is not above",
 		edit: edit{
@@ -638,7 +662,9 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 	}
 	binary := build(t, ".", edits)
 	tests := map[string]string{}
-	for _, of := range []string{"internal/guard", "multiplex"} {
+	for _, of := range []string{
+		"internal/cluster", "internal/guard", "internal/link", "multiplex",
+	} {
 		tests[of] = build(t, "github.com/lockpipe/lockpipe/"+of, append(edits, byEnvironment...))
 	}
 	for _, m := range brokenRules {

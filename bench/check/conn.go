@@ -23,7 +23,7 @@ type conn struct {
 }
 
 // errSentinel is the error of a node whose address is not its own.
-var errSentinel = errors.New("no check asks sentinels for their master: give the master's own URL")
+var errSentinel = errors.New("no check asks sentinels or a cluster: give the master's own URL")
 
 // dial connects, authenticates and selects the database. The connection ends with ctx.
 func dial(ctx context.Context, e Endpoint) (*conn, error) {
