@@ -120,9 +120,8 @@ func upNodes(c *lockpipe.Client) (up int) {
 
 // The goal: whatever happens to the owner of a slot, no key has two holders, the client goes on
 // with the other nodes, and the node comes back with the new owner.
-func TestCluster_ANewOwnerGrantsNothingTwice(t *testing.T) {
+func TestCluster_ANewOwnerGrantsNothingTwice_InRealTime(t *testing.T) {
 	skipIfShort(t, "failovers in a cluster")
-	t.Parallel()
 	c := lockpipetest.StartCluster(t)
 	a, b := clusterClient(t, c, nil), clusterClient(t, c, nil)
 	connected(t, a)
@@ -178,9 +177,8 @@ func hangs(c *lockpipetest.Cluster, slot int) error {
 // The goal: if a partition cuts two of three masters off, and their replicas take over on the other
 // side, a client that reaches only the old ones gets no lock as soon as a client gets one that
 // reaches only the new ones. The old masters do not know that they are deposed.
-func TestCluster_AnOldMajorityOfMastersGrantsNothing(t *testing.T) {
+func TestCluster_AnOldMajorityOfMastersGrantsNothing_InRealTime(t *testing.T) {
 	skipIfShort(t, "partitions of a cluster")
-	t.Parallel()
 	c := lockpipetest.StartCluster(t)
 	old := []int{0, 1}
 	var cut atomic.Bool
@@ -210,9 +208,8 @@ func TestCluster_AnOldMajorityOfMastersGrantsNothing(t *testing.T) {
 
 // The goal: a fleet moves from three masters to one cluster, and back. Who is on the way excludes
 // those that have not begun, and those that have arrived.
-func TestCluster_AFleetMovesThere(t *testing.T) {
+func TestCluster_AFleetMovesThere_InRealTime(t *testing.T) {
 	skipIfShort(t, "a move to a cluster")
-	t.Parallel()
 	c, plain := lockpipetest.StartCluster(t), servertest.Start(t, 3)
 	group := func(urls ...string) []lockpipe.Group {
 		return []lockpipe.Group{{Name: "locks", Nodes: urls}}

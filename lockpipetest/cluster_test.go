@@ -8,11 +8,10 @@ import (
 
 // The goal: a cluster is complete at once. Failover, Takeover and MoveSlot change the owner of a
 // slot, and a server that is cut off does not notice.
-func TestCluster_ChangesOwners(t *testing.T) {
+func TestCluster_ChangesOwners_InRealTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short starts no cluster")
 	}
-	t.Parallel()
 	const slot = 2730
 	c := StartCluster(t)
 	owner := func(of, want int) {
