@@ -109,7 +109,7 @@ func (s *Slot) FindMaster(ctx context.Context) (string, error) {
 		best, asked := s.owner(round)
 		size, open, changed := c.size(), 0, c.changed
 		for _, server := range c.servers {
-			if server.round < round && !(server.seed && c.knowsMany()) {
+			if server.round < round && (!server.seed || !c.knowsMany()) {
 				open++
 			}
 		}

@@ -9,10 +9,10 @@ import (
 // The goal: one URL stands for the nodes of a cluster. They differ in nothing but the slot.
 func TestCluster_OneURLIsSeveralNodes(t *testing.T) {
 	for text, n := range map[string]int{
-		"redis://u:p@CFG?cluster&addr=b:2":    3,
-		"cfg?addr=b:2&cluster=":               3,
-		" rediss://cfg:6379?cluster=5&addr=b": 5,
-		"valkeys://cfg?cluster=1&addr=[::1]":  1,
+		"redis://u:p@CFG?cluster&addr=b:2":   3,
+		"cfg?addr=b:2&cluster=":              3,
+		"rediss://cfg:6379?cluster=5&addr=b": 5,
+		"valkeys://cfg?cluster=1&addr=[::1]": 1,
 	} {
 		texts, err := Expand([]string{text})
 		require.NoError(t, err, text)

@@ -66,7 +66,7 @@ func checkURL(u *url.URL) error {
 	case query.Has("cluster") && u.Scheme == "unix":
 		return badURL("cluster is for redis:// or rediss://")
 	case sentinelParameter(query) != "" && (u.Scheme == "unix" || !query.Has("master_set")) &&
-		!(query.Has("cluster") && sentinelParameter(query) == "addr"):
+		(!query.Has("cluster") || sentinelParameter(query) != "addr"):
 		return badURL(sentinelParameter(query) + " is for a master by Sentinel: give redis:// or " +
 			"rediss://, " +
 			"the address of a sentinel, and master_set")

@@ -122,7 +122,7 @@ func TestValues_CopiesAllocateNothing(t *testing.T) {
 func TestValues_KeysBeginWithTheTag(t *testing.T) {
 	const tag = "{1o5k}"
 	n := newNode()
-	for set := range link.CommandSet(link.Tagged) {
+	for set := range link.Tagged {
 		plain, tagged := n.group.newEncoding(set), n.group.newEncoding(set|link.Tagged)
 		for i, o := range valued() {
 			plain.add(i, &o.op)
