@@ -44,11 +44,12 @@ type question struct {
 	watch *Watch // nil: of a line
 }
 
-// NewNode returns a Node without goroutines. client is the client's name in lines.
+// NewNode returns a Node without goroutines. prefix is before each key there, and client is the
+// client's name in lines.
 func NewNode(l *link.Link, counts *stats.Node, prefix, client string, timeout time.Duration) *Node {
 	grace := min(max(timeout, minGrace), maxGrace).Milliseconds()
 	n := &Node{
-		link: l, counts: counts, prefix: l.Tag() + prefix, client: client,
+		link: l, counts: counts, prefix: prefix, client: client,
 		grace: strconv.FormatInt(grace, 10), watches: make(map[string][]*Watch),
 	}
 	n.down = func() bool {

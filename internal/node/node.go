@@ -94,7 +94,7 @@ func New(cfg Config) (n *Node, err error) {
 	n.SendFlush, n.Commands = n.sendOperations, n.newerCommands
 	cfg.Link.Owner = n
 	n.Link, err = link.New(cfg.Link)
-	n.Lines = line.NewNode(n.Link, &n.Counts, cfg.Link.Prefix, cfg.Client, cfg.Timeout)
+	n.Lines = line.NewNode(n.Link, &n.Counts, n.tag+cfg.Link.Prefix, cfg.Client, cfg.Timeout)
 	return n, err
 }
 
