@@ -19,6 +19,7 @@ type Ask struct {
 	Ticket int64  // of the client's place; 0 if it has none
 	// Answered takes what the node says. It must not block. It is nil if the client leaves.
 	Answered func(Place)
+	watches  bool // it is for a Watch instead
 }
 
 // Place is what a node says of a key, and of the client's place in the line for it if the node was

@@ -31,17 +31,11 @@ type Node struct {
 
 	// down reports whether nothing can be sent now, and exchange makes a trip. Tests set others.
 	down     func() bool
-	exchange func(asked []*question, answers []Place)
-	log      *batch.Log[question, struct{}] // with one reader: the node
+	exchange func(asked []*Ask, answers []Place)
+	log      *batch.Log[Ask, struct{}] // with one reader: the node
 
 	mu      sync.Mutex          // guards all below, and the watches; a leaf but for the log
 	watches map[string][]*Watch // those that are active, by name
-}
-
-// question is what the node is asked: of a line, or for a watch.
-type question struct {
-	Ask
-	watch *Watch // nil: of a line
 }
 
 // NewNode returns a Node without goroutines. prefix is before each key there, and client is the
@@ -52,29 +46,28 @@ func NewNode(l *link.Link, counts *stats.Node, prefix, client string, timeout ti
 		link: l, counts: counts, prefix: prefix, client: client,
 		grace: strconv.FormatInt(grace, 10), watches: make(map[string][]*Watch),
 	}
-	n.down = func() bool {
-		_, down := l.Rejects()
-		return down
-	}
+	n.down = func() bool { return l.State().Rejects() }
 	n.exchange = n.makeTrip
-	n.log = batch.New(batch.Config[question, struct{}]{
-		Readers: 1, Quorum: 1, Weight: func(*question) int { return 1 }, Read: n.flush,
+	n.log = batch.New(batch.Config[Ask, struct{}]{
+		Readers: 1, Quorum: 1, Weight: func(*Ask) int { return 1 }, Read: n.flush,
 		MaxWeight: maxQuery, Window: 1, Limit: maxAsks,
 	})
 	return n
 }
 
-// Ask sends a question. If the node can't be reached, the zero Place is the answer. What is asked
-// later comes later.
-func (n *Node) Ask(a Ask) {
-	down := n.down()
-	if !down {
-		_, err := n.log.Append(&question{Ask: a}, batch.All)
-		down = err != nil
+// Ask sends a question, and reports whether it could: the node is not down, and few questions wait.
+// The zero Place is the answer if the node does not answer. What is asked later comes later.
+func (n *Node) Ask(a Ask) (sent bool) {
+	_, sent = n.append(&a)
+	return sent
+}
+
+func (n *Node) append(a *Ask) (at batch.Place[Ask, struct{}], ok bool) {
+	if n.down() {
+		return at, false
 	}
-	if down && a.Answered != nil {
-		a.Answered(Place{})
-	}
+	at, err := n.log.Append(a, batch.All)
+	return at, err == nil
 }
 
 // Close refuses questions, and ends all watches. Before that it waits for the trip under way, until
@@ -85,19 +78,16 @@ func (n *Node) Close(ctx context.Context) {
 }
 
 // flush makes one trip, and passes on what the node says.
-func (n *Node) flush(t *batch.Trip[question, struct{}]) {
-	var asked []*question
+func (n *Node) flush(t *batch.Trip[Ask, struct{}]) {
+	var asked []*Ask
 	for _, round := range t.Rounds {
 		asked = append(asked, round.Ops()...)
 	}
 	answers := make([]Place, len(asked))
 	n.exchange(asked, answers)
-	for i, q := range asked {
-		switch {
-		case q.watch != nil:
-			q.watch.answered(answers[i])
-		case q.Answered != nil:
-			q.Answered(answers[i])
+	for i, a := range asked {
+		if a.Answered != nil {
+			a.Answered(answers[i])
 		}
 	}
 }

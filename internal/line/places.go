@@ -43,53 +43,56 @@ type inLine struct {
 }
 
 // Ask asks the node for a place, or renews the one that there is there, and watches what the turn
-// of the process waits for. wake is called when the node has answered, or can't, later than Ask
-// returns, and each time that State may say more. It must not block.
+// of the process waits for. wake is called when the node has answered, or does not, later than Ask
+// returns, and each time that State may say more. It must not block. If the node can't be asked,
+// State says so at once.
 func (l *Places) Ask(key string, node int, wake func()) {
-	now := time.Now()
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	in := l.byKey[key]
 	if in != nil && in.node != node {
 		l.leave(key, in)
 		in = nil
 	}
 	if in == nil {
-		l.evict(now)
+		l.evict(time.Now())
 		in = &inLine{node: node}
 		l.byKey[key] = in
 		l.any.Store(int64(len(l.byKey)))
 	}
-	in.left, in.wake = false, nil
+	in.left, in.wake = false, wake
 	l.send(key, in)
-	l.mu.Lock()
-	in.wake = wake
-	l.mu.Unlock()
 }
 
 // Renew renews the place for a key, if there is one.
 func (l *Places) Renew(key string) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if in := l.byKey[key]; in != nil && !in.left && in.place.Ticket > 0 {
 		l.send(key, in)
+	}
+}
+
+// send asks the node, unless an answer is to come. mu is held.
+func (l *Places) send(key string, in *inLine) {
+	if in.asking {
 		return
 	}
-	l.mu.Unlock()
-}
-
-// send asks the node, unless an answer is to come. mu is held, and send unlocks it.
-func (l *Places) send(key string, in *inLine) {
-	asking, ticket := in.asking, in.place.Ticket
 	in.asking = true
-	l.mu.Unlock()
-	if !asking {
-		answered := func(p Place) { l.answered(key, in, p) }
-		l.node(key, in.node).Ask(Ask{Key: key, Ticket: ticket, Answered: answered})
+	answered := func(p Place) {
+		l.mu.Lock()
+		l.take(key, in, p)
+		wake := in.wake
+		l.mu.Unlock()
+		wake()
+	}
+	if !l.node(key, in.node).Ask(Ask{Key: key, Ticket: in.place.Ticket, Answered: answered}) {
+		l.take(key, in, Place{})
 	}
 }
 
-// answered takes a place. If nobody wants it any more, the process leaves it.
-func (l *Places) answered(key string, in *inLine, p Place) {
-	l.mu.Lock()
+// take takes a place. If nobody wants it any more, the process leaves it. mu is held.
+func (l *Places) take(key string, in *inLine, p Place) {
 	ticket := in.place.Ticket
 	if in.asking, in.place = false, p; !p.Known {
 		in.place.Ticket = ticket // it may still be there
@@ -106,18 +109,6 @@ func (l *Places) answered(key string, in *inLine, p Place) {
 	} else {
 		l.watch(key, in)
 	}
-	l.mu.Unlock()
-	l.notify(in)
-}
-
-// notify wakes the call that asked last.
-func (l *Places) notify(in *inLine) {
-	l.mu.Lock()
-	wake := in.wake
-	l.mu.Unlock()
-	if wake != nil {
-		wake()
-	}
 }
 
 // watch watches what the turn of the process waits for, if the node has said what that is. A watch
@@ -131,20 +122,21 @@ func (l *Places) watch(key string, in *inLine) {
 	}
 	in.unwatch()
 	if p.Known && p.Ticket > 0 && (!p.First() || !p.Free) {
-		w := new(*Watch) // set under mu: a change may be reported before Watch returns
-		*w = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in, w) })
-		in.watch = *w
+		in.watch = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in) })
 	}
 }
 
 // watched takes what a watch has to say. The answer of a watch of the key is newer than the place.
-func (l *Places) watched(in *inLine, w **Watch) {
+func (l *Places) watched(in *inLine) {
 	l.mu.Lock()
-	if is, active := (*w).State(); in.watch == *w && active && is.Known && in.place.First() {
-		in.place.Until, in.place.Free, in.place.Token = is.Until, is.Free, is.Token
+	if in.watch != nil && in.place.First() {
+		if is, active := in.watch.State(); active && is.Known {
+			in.place.Until, in.place.Free, in.place.Token = is.Until, is.Free, is.Token
+		}
 	}
+	wake := in.wake
 	l.mu.Unlock()
-	l.notify(in)
+	wake()
 }
 
 func (in *inLine) unwatch() {

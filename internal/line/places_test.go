@@ -40,7 +40,7 @@ func (n *nodes) places() *Places {
 		if n.all[i] == nil {
 			node := NewNode(nil, nil, "", "", 0)
 			node.down = func() bool { return n.down }
-			node.exchange = func(asked []*question, answers []Place) {
+			node.exchange = func(asked []*Ask, answers []Place) {
 				n.exchange(i, asked, answers)
 			}
 			n.all[i] = node
@@ -55,11 +55,11 @@ func (n *nodes) note(format string, what ...any) {
 	n.asked = append(n.asked, fmt.Sprintf(format, what...))
 }
 
-func (n *nodes) exchange(node int, asked []*question, answers []Place) {
+func (n *nodes) exchange(node int, asked []*Ask, answers []Place) {
 	for i, q := range asked {
 		switch {
-		case q.watch != nil:
-			n.note("watches %d %d", node, q.watch.ticket)
+		case q.watches:
+			n.note("watches %d %d", node, q.Ticket)
 			answers[i] = n.watched
 		case q.Answered == nil:
 			n.note("leaves %d/%s %d", node, q.Key, q.Ticket)
@@ -122,7 +122,7 @@ func TestPlaces_NoWakeBeforeAskReturns(t *testing.T) {
 func TestPlaces_AReportComesAsAWatchBegins(t *testing.T) {
 	node := NewNode(nil, nil, "", "", 0)
 	node.down = func() bool { return false }
-	node.exchange = func(asked []*question, answers []Place) {
+	node.exchange = func(asked []*Ask, answers []Place) {
 		for i := range asked {
 			answers[i] = inLine9
 		}

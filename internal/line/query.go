@@ -2,13 +2,13 @@ package line
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/internal/trip"
 	"github.com/lockpipe/lockpipe/script"
 )
 
@@ -27,106 +27,103 @@ const (
 // a reply may be.
 var lastByte = strconv.Itoa(resp.MaxText - 1)
 
-// makeTrip asks the node, and sets the answers that it gives. The others stay zero.
-func (n *Node) makeTrip(asked []*question, answers []Place) {
-	if n.link.AwaitConnected(context.Background()) != nil {
-		return
-	}
-	sent := n.counts.FlushStarted(len(asked))
-	if lost := n.send(asked, answers, false); lost {
-		n.send(asked, answers, true)
-	}
-	n.counts.FlushEnded(time.Since(sent))
+// loads loads the scripts.
+var loads = [][]string{
+	{"SCRIPT", "LOAD", script.Line.Source}, {"SCRIPT", "LOAD", script.Leave.Source},
 }
 
-// send sets the answers. lost: the node did not have the scripts; load loads them.
-func (n *Node) send(asked []*question, answers []Place, load bool) (lost bool) {
+// makeTrip asks the node, and sets the answers that it gives. The others stay zero.
+func (n *Node) makeTrip(asked []*Ask, answers []Place) {
+	ctx := context.Background()
+	if n.link.AwaitConnected(ctx) != nil {
+		return
+	}
 	conn := n.link.Verified()
 	if conn == nil {
-		return false
-	}
-	q := n.newQuery(asked, answers, load)
-	if conn.Trips.Enqueue(&q.trip) != nil {
-		return false
-	}
-	conn.Trips.Flush()
-	if end := <-q.ended; end != trip.Answered || !n.link.StillValid(conn) {
-		clear(answers)
-		return false
-	}
-	return q.lost
-}
-
-// query is one trip.
-type query struct {
-	trip    trip.Trip
-	node    string
-	answers []Place
-	of      []int // for each command, the answer that its reply is about; negative: none
-	lost    bool  // the node does not have a script
-	ended   chan trip.End
-}
-
-func (n *Node) newQuery(asked []*question, answers []Place, load bool) *query {
-	q := &query{node: n.link.Name(), answers: answers, ended: make(chan trip.End, 1)}
-	var text []byte
-	add := func(answer int, command ...string) {
-		text, q.of = resp.AppendCommand(text, command...), append(q.of, answer)
-	}
-	if load {
-		add(-1, "SCRIPT", "LOAD", script.Line.Source)
-		add(-1, "SCRIPT", "LOAD", script.Leave.Source)
-	}
-	for i, a := range asked {
-		key, line := n.prefix+a.Key, n.prefix+ids.LineKey+a.Key
-		ticket := strconv.FormatInt(a.Ticket, 10)
-		switch {
-		case a.watch != nil:
-			// The first command is for the second alone. Nothing comes between the commands of a
-			// trip. A server that took CLIENT TRACKING in the handshake reports the next change.
-			// Another server answers with an error, and still says the rest.
-			key, answers[i].Silent = a.watch.name, true
-			add(i, "CLIENT", "CACHING", "YES")
-			add(i, "PTTL", key)
-		case a.Answered == nil:
-			turn := n.prefix + ids.TurnOf(a.Key, a.Ticket)
-			add(-1, "EVALSHA", script.Leave.SHA, "2", line, turn, n.client, ticket, turnTTL,
-				n.grace)
-			continue
-		default:
-			add(i, "EVALSHA", script.Line.SHA, "2", line, key, n.client, ticket, placeTTL,
-				maxPlaces, n.grace)
-		}
-		add(i, "GETRANGE", key, "0", lastByte)
-	}
-	q.trip = trip.Trip{Bytes: text, Commands: len(q.of), Receiver: q}
-	return q
-}
-
-// OnReply takes one reply.
-func (q *query) OnReply(i int, r resp.Reply) {
-	if r.Kind == resp.KindError && strings.HasPrefix(string(r.Text), "NOSCRIPT") {
-		q.lost = true
-	}
-	if q.of[i] < 0 {
 		return
 	}
-	p := &q.answers[q.of[i]]
-	switch {
-	case r.Kind == resp.KindStatus: // of CLIENT CACHING
-		p.Silent = false
-	case r.Kind == resp.KindInteger:
-		p.Known, p.Node = true, q.node
-		p.lasts(r.Int)
-	case r.Kind == resp.KindIntegers && len(r.Ints) == 4:
-		*p = Place{
-			Known: true, Ticket: r.Ints[0], Before: r.Ints[1], Ahead: int(r.Ints[2]), Node: q.node,
+	var commands [][]string
+	ends := make([]int, len(asked)) // of the commands of each
+	for i, a := range asked {
+		commands = append(commands, n.commands(a)...)
+		ends[i] = len(commands)
+	}
+	sent := n.counts.FlushStarted(len(asked))
+	replies, err := conn.Trips.Do(ctx, commands...)
+	if err == nil && slices.ContainsFunc(replies, lacksScript) {
+		replies, err = conn.Trips.Do(ctx, slices.Concat(loads, commands)...)
+		replies = replies[min(len(loads), len(replies)):]
+	}
+	n.counts.FlushEnded(time.Since(sent))
+	if err != nil || !n.link.StillValid(conn) {
+		return
+	}
+	from := 0
+	for i, to := range ends {
+		p := Place{Node: n.link.Name(), Silent: asked[i].watches}
+		for _, r := range replies[from:to] {
+			p.take(r)
 		}
-		p.lasts(r.Ints[3])
-	case r.Kind == resp.KindString && p.Known:
-		p.Token, _ = ids.SplitValue(string(r.Text))
+		if from = to; p.Known {
+			answers[i] = p
+		}
 	}
 }
 
-// OnEnd takes the end of the trip.
-func (q *query) OnEnd(end trip.End) { q.ended <- end }
+// lacksScript reports whether this is the reply of a server that does not have a script.
+func lacksScript(r resp.Value) bool {
+	return r.Kind == '-' && strings.HasPrefix(r.Text, "NOSCRIPT")
+}
+
+// commands returns what the node is sent.
+func (n *Node) commands(a *Ask) [][]string {
+	line, key, ticket := n.prefix+ids.LineKey+a.Key, n.prefix+a.Key, strconv.FormatInt(a.Ticket, 10)
+	switch {
+	case a.watches:
+		// The first command is for the second alone. Nothing comes between the commands of a trip.
+		// A server that took CLIENT TRACKING in the handshake reports the next change. Another
+		// server answers with an error, and still says the rest.
+		name := n.watched(a.Key, a.Ticket)
+		return [][]string{
+			{"CLIENT", "CACHING", "YES"}, {"PTTL", name}, {"GETRANGE", name, "0", lastByte},
+		}
+	case a.Answered == nil:
+		return [][]string{{
+			"EVALSHA", script.Leave.SHA, "2", line, n.watched(a.Key, a.Ticket), n.client, ticket,
+			turnTTL, n.grace,
+		}}
+	}
+	return [][]string{{
+		"EVALSHA", script.Line.SHA, "2", line, key, n.client, ticket, placeTTL, maxPlaces, n.grace,
+	}, {"GETRANGE", key, "0", lastByte}}
+}
+
+// watched returns the name of a key, or of what tells that a ticket in its line has left.
+func (n *Node) watched(key string, ticket int64) string {
+	if ticket == 0 {
+		return n.prefix + key
+	}
+	return n.prefix + ids.TurnOf(key, ticket)
+}
+
+// take takes one reply.
+func (p *Place) take(r resp.Value) {
+	number := func(text string) int64 {
+		n, _ := strconv.ParseInt(text, 10, 64)
+		return n
+	}
+	switch {
+	case r.Kind == '+': // of CLIENT CACHING
+		p.Silent = false
+	case r.Kind == ':':
+		p.Known = true
+		p.lasts(number(r.Text))
+	case r.Kind == '*' && len(r.Items) == 4:
+		of := r.Texts()
+		p.Known, p.Ticket, p.Before = true, number(of[0]), number(of[1])
+		p.Ahead = int(number(of[2]))
+		p.lasts(number(of[3]))
+	case r.Kind == '$' && p.Known:
+		p.Token, _ = ids.SplitValue(r.Text)
+	}
+}

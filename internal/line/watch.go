@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/batch"
-	"github.com/lockpipe/lockpipe/internal/ids"
 )
 
 // Watch wakes its owner when one key may have become free on a node, or the turn of a ticket has
@@ -28,7 +27,7 @@ type Watch struct {
 
 	// Guarded by the node's mu:
 
-	place  batch.Place[question, struct{}]
+	asked  batch.Place[Ask, struct{}]
 	active bool
 	answer Place
 }
@@ -40,17 +39,13 @@ type Watch struct {
 // wake must not block. It is called from the goroutines that read from the node, and without a lock
 // of the node.
 func (n *Node) Watch(key string, ticket int64, wake func()) *Watch {
-	w := &Watch{of: n, name: n.prefix + key, ticket: ticket, wake: wake}
-	if ticket != 0 {
-		w.name = n.prefix + ids.TurnOf(key, ticket)
-	}
-	if n.down() {
-		return w
-	}
+	w := &Watch{of: n, name: n.watched(key, ticket), ticket: ticket, wake: wake}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if place, err := n.log.Append(&question{watch: w}, batch.All); err == nil {
-		w.place, w.active = place, true
+	w.asked, w.active = n.append(&Ask{
+		Key: key, Ticket: ticket, Answered: w.answered, watches: true,
+	})
+	if w.active {
 		n.watches[w.name] = append(n.watches[w.name], w)
 	}
 	return w
@@ -72,7 +67,7 @@ func (w *Watch) Close() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
 	if w.active {
-		w.of.log.Cancel(w.place)
+		w.of.log.Cancel(w.asked)
 		w.end()
 	}
 }

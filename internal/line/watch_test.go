@@ -19,7 +19,7 @@ type watchable struct {
 func newWatchable(gate chan struct{}) *watchable {
 	n := &watchable{Node: NewNode(nil, nil, "", "", 0), gate: gate}
 	n.down = func() bool { return n.isOut }
-	n.exchange = func(_ []*question, answers []Place) {
+	n.exchange = func(_ []*Ask, answers []Place) {
 		if n.trips++; n.gate != nil {
 			<-n.gate
 		}
