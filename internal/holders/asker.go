@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
@@ -118,23 +119,21 @@ func ask(ctx context.Context, l *link.Link, keys, lines []string) (all []Answer,
 			return nil, link.ErrNotConnected
 		}
 		of := lines[min(from, len(lines)):min(to, len(lines))]
-		q := NewQuery(l.Tag(), keys[from:to], of)
-		answers := q.Run(ctx, conn.Trips)
+		sent := commands(l.Tag(), keys[from:to], of)
+		replies, err := conn.Trips.Do(ctx, sent...)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case answers == nil || !l.StillValid(conn):
+		case err != nil || !l.StillValid(conn):
 			return nil, l.Hide(cmp.Or(conn.Failure(), link.ErrNotConnected))
 		}
-		for i := range answers {
-			switch a := &answers[i]; {
-			case a.Err != nil:
-				return nil, l.Hide(a.Err)
-			case !a.Known:
-				return nil, errors.New("unexpected reply")
+		for replies := range slices.Chunk(replies, len(sent)/(to-from)) {
+			a, err := newAnswer(replies)
+			if err != nil {
+				return nil, l.Hide(err)
 			}
+			all = append(all, a)
 		}
-		all = append(all, answers...)
 	}
 	return all, nil
 }
