@@ -2,22 +2,12 @@ package keyqueue
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
 // maxOvertaken is how many calls that arrived later are granted a key before a call, until that
 // call may reserve its keys although others are before it in the queue of this key.
 const maxOvertaken = 8
-
-const (
-	// minPeak is how many keys make the map worth shrinking: a Go map keeps its memory when entries
-	// are deleted.
-	minPeak = 1024
-	// shrinkRatio says when the map shrinks: when its keys are this part of the peak. The remaining
-	// keys are moved, so they must be few compared with the deleted ones.
-	shrinkRatio = 64
-)
 
 // key is a key that a call waits for or has.
 type key struct {
@@ -113,7 +103,6 @@ func (q *Queue) join(c *Call, name string) *key {
 		}
 		k = &key{name: name}
 		q.keys[name] = k
-		q.peak = max(q.peak, len(q.keys))
 		q.known.Store(int64(len(q.keys)))
 	}
 	k.queue.add(c)
@@ -132,16 +121,5 @@ func (q *Queue) forget(c *Call) {
 		}
 	}
 	*c = Call{Caller: c.Caller}
-	q.shrink()
 	q.known.Store(int64(len(q.keys)))
-}
-
-// shrink gives back the memory of a map that was large and has few keys left. mu is held.
-func (q *Queue) shrink() {
-	if q.peak < minPeak || len(q.keys) > q.peak/shrinkRatio {
-		return
-	}
-	rest := make(map[string]*key, len(q.keys))
-	maps.Copy(rest, q.keys)
-	q.keys, q.peak = rest, len(rest)
 }

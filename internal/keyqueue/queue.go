@@ -69,7 +69,6 @@ type Queue struct {
 
 	mu       sync.Mutex // guards all below and in the calls; no Caller is called under it
 	keys     map[string]*key
-	peak     int    // the most keys since the map was made
 	arrivals uint64 // how many calls arrived so far
 }
 
@@ -185,16 +184,38 @@ func (q *Queue) GiveUp(c *Call) (out bool) {
 // Leave takes c out, whatever it does: it holds its keys no longer, or gives up. Its keys become
 // free at now. If c is outside, Leave does nothing.
 func (q *Queue) Leave(c *Call, now time.Time) {
+	q.change(func(s *changes) { q.leave(c, now, s) })
+}
+
+// leave is Leave. mu is held.
+func (q *Queue) leave(c *Call, now time.Time, s *changes) {
+	if c.granted {
+		for _, k := range c.keys {
+			k.begin(now, q.arrivals)
+		}
+	}
+	if c.state != outside {
+		q.remove(c, s)
+	}
+}
+
+// Successor is Leave, if the call that is next for the keys of c wants the same ones in the same
+// order. It returns the Caller of that call, which runs now: Run is not called. Without such a call
+// Successor returns nil and changes nothing.
+func (q *Queue) Successor(c *Call, now time.Time) (caller Caller) {
 	q.change(func(s *changes) {
-		if c.granted {
-			for _, k := range c.keys {
-				k.begin(now, q.arrivals)
+		var next *Call
+		for _, k := range c.keys {
+			if p := k.parked.first(); p != nil && (next == nil || p.arrival < next.arrival) {
+				next = p
 			}
 		}
-		if c.state != outside {
-			q.remove(c, s)
+		if next != nil && slices.Equal(next.keys, c.keys) {
+			s.quiet, caller = next, next.Caller
+			q.leave(c, now, s)
 		}
 	})
+	return caller
 }
 
 // remove takes c out, and lets others run. mu is held.
@@ -240,32 +261,6 @@ func (q *Queue) Unreserve(c *Call) (keys []string) {
 		q.settle(c.keys, s)
 	})
 	return keys
-}
-
-// Successor passes the keys of c to the call that is next for them, if that call wants the same
-// ones in the same order. It returns the Caller of that call, which runs now: Run is not called. c
-// is outside. Without such a call Successor returns nil and changes nothing.
-func (q *Queue) Successor(c *Call, now time.Time) Caller {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	var next *Call
-	for _, k := range c.keys {
-		if p := k.parked.first(); p != nil && (next == nil || p.arrival < next.arrival) {
-			next = p
-		}
-	}
-	if next == nil || !slices.Equal(next.keys, c.keys) {
-		return nil
-	}
-	q.unpark(next)
-	q.endWait(c)
-	for _, k := range next.keys {
-		k.owner = next
-		k.begin(now, q.arrivals)
-	}
-	next.state = running
-	*c = Call{Caller: c.Caller}
-	return next.Caller
 }
 
 // HeldUntil returns until when calls of this process hold keys of c at most. It is zero if no call

@@ -430,24 +430,6 @@ func TestQueue_ALimitRefusesCallsAndHoldersDoNotCount(t *testing.T) {
 	require.True(t, runs && ok)
 }
 
-// The goal: after a burst of keys the map is small again, and holds those that are left.
-func TestQueue_MemoryOfKeysIsGivenBack(t *testing.T) {
-	var q Queue
-	rest := holder(t, &q, "r")
-	var all []*guest
-	for i := range 4 * minPeak {
-		all = append(all, enter(t, &q, string(rune(0x4e00+i))))
-	}
-	for _, g := range all {
-		leave(&q, g)
-	}
-	require.Len(t, q.keys, 1)
-	require.Less(t, q.peak, minPeak)
-	require.True(t, q.Knows(keys("r")))
-	leave(&q, rest)
-	require.Empty(t, q.keys)
-}
-
 // The goal: a release of several keys notifies every call that contends for one of them, and no
 // other call. A call that is missed would sleep until its own timer.
 func TestQueue_AReleaseOfSeveralKeysNotifiesAllContenders(t *testing.T) {
