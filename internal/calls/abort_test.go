@@ -35,7 +35,7 @@ func TestAbort_ACallThatWaitsInLineBlamesNobody(t *testing.T) {
 	require.True(t, !f.IsHeld() || len(f.Votes.Nodes) > 0, "it names who is before it, if anybody")
 	require.Equal(t, context.DeadlineExceeded, f.End)
 
-	waits := newWaitingCall(t.Context(), c, []string{"x"}, *options(), func() {})
+	waits := newWaitingCall(t.Context(), c, []string{"x"}, options())
 	require.True(t, waits.enter())
 	defer waits.leave(nil)
 	f = acquire()
@@ -55,24 +55,23 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 		n, err := nodes.Do(arbiter, "EXISTS", "x")
 		return err == nil && n == int64(1)
 	}, 20*time.Second, time.Millisecond)
-	wake, wakeUp := newWake()
 	o := options()
 	o.MaxDelay = time.Hour // until it asks all nodes
-	s := newWaitingCall(t.Context(), c, []string{"x"}, *o, wakeUp)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newWaitingCall(ctx, c, []string{"x"}, o)
 	require.True(t, s.enter())
 	defer s.leave(nil)
 	s.policy.Begin(true)
 	for !s.holder().Known {
-		_, delay, f := s.advance(t.Context())
+		_, delay, f := s.advance()
 		require.Nil(t, f)
 		select {
-		case <-wake:
+		case <-s.wake:
 		case <-time.After(delay):
 		}
 	}
-	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, _, f = s.advance(ctx)
+	_, _, f = s.advance()
 	require.True(t, f.IsHeld())
 	require.Equal(t, []string{"x"}, f.Votes.Keys)
 	require.Len(t, f.Votes.Nodes, 1)

@@ -14,13 +14,20 @@ func (c *Calls) AcquireAsync(ctx context.Context, keys []string, o *locker.Optio
 	if f := c.begin(ctx, o); f != nil {
 		return f
 	}
-	opts := *o
-	acquire, f := c.startAsync(ctx, keys, &opts)
-	if f != nil {
+	opts, s := *o, (*waitingCall)(nil)
+	if opts.MaxAttempts == 0 {
+		s = newWaitingCall(ctx, c, keys, &opts)
+	}
+	if c.asyncs.Add(1) > locker.MaxPending || s != nil && !s.enter() {
+		c.asyncs.Add(-1)
 		c.locker.End()
-		return c.locker.Count(ctx, opts.Kind, f)
+		return c.locker.Count(ctx, opts.Kind, locker.Overloaded())
 	}
 	c.run.Go(func() {
+		acquire := func() (*locker.Lease, *locker.Failure) { return c.acquire(ctx, keys, &opts) }
+		if s != nil { // its place in the queue is taken
+			acquire = s.wait
+		}
 		l, f := acquire()
 		c.locker.Count(ctx, opts.Kind, f)
 		c.run.Run(func() {
@@ -30,24 +37,4 @@ func (c *Calls) AcquireAsync(ctx context.Context, keys []string, o *locker.Optio
 		c.locker.End()
 	})
 	return nil
-}
-
-// startAsync takes the place of a call in the queue. It returns what is left to do: to wait.
-func (c *Calls) startAsync(ctx context.Context, keys []string, o *locker.Options) (
-	acquire func() (*locker.Lease, *locker.Failure), f *locker.Failure,
-) {
-	if c.asyncs.Add(1) > locker.MaxPending {
-		c.asyncs.Add(-1)
-		return nil, locker.Overloaded()
-	}
-	if o.MaxAttempts > 0 {
-		return func() (*locker.Lease, *locker.Failure) { return c.acquire(ctx, keys, o) }, nil
-	}
-	wake, wakeUp := newWake()
-	s := newWaitingCall(ctx, c, keys, *o, wakeUp)
-	if !s.enter() {
-		c.asyncs.Add(-1)
-		return nil, locker.Overloaded()
-	}
-	return func() (*locker.Lease, *locker.Failure) { return c.drive(ctx, s, wake) }, nil
 }

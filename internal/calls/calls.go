@@ -1,7 +1,7 @@
 // Package calls has the acquiring calls that wait until they are granted.
 //
-// A waitingCall takes its next step whenever something wakes it, on the goroutine that waits
-// (drive). Package keyqueue decides whose turn it is in this process, package line whose turn it is
+// A waitingCall takes its next step whenever something wakes it, on the goroutine that waits.
+// Package keyqueue decides whose turn it is in this process, package line whose turn it is
 // of all processes, package wait when a call asks which nodes, and package locker asks them.
 // AcquireAny is above that: it looks which keys are free, and has package locker take them.
 package calls
@@ -16,6 +16,9 @@ import (
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/wait"
 )
+
+// noTimer is a time for a timer that must not fire.
+const noTimer = time.Duration(1<<63 - 1)
 
 // Calls are the waiting calls of one client. All methods are safe for concurrent use.
 type Calls struct {
@@ -80,15 +83,14 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 		}
 		failed = f
 	}
-	wake, wakeUp := newWake()
-	s := newWaitingCall(ctx, c, keys, *o, wakeUp)
+	s := newWaitingCall(ctx, c, keys, o)
 	if failed != nil {
 		s.recordFailure(failed)
 	}
 	if !s.enter() {
 		return nil, locker.Overloaded()
 	}
-	return c.drive(ctx, s, wake)
+	return s.wait()
 }
 
 // Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
@@ -137,14 +139,11 @@ func (c *Calls) repeat(ctx context.Context, keys []string, o *locker.Options, la
 	}
 }
 
-// newWake returns a channel and a function that wakes its receiver. The function does not block.
-func newWake() (<-chan struct{}, func()) {
-	wake := make(chan struct{}, 1)
-	return wake, func() {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+// wakeUp wakes who receives from a channel of capacity 1. It does not block.
+func wakeUp(sleeper chan<- struct{}) {
+	select {
+	case sleeper <- struct{}{}:
+	default:
 	}
 }
 

@@ -35,7 +35,7 @@ func TestFence_AStaleAnswerIsNoFailure(t *testing.T) {
 	seen(t, nodes, ahead)
 	o := options()
 	o.Fencing, o.MinDelay, o.MaxDelay = true, time.Hour, time.Hour
-	s := newWaitingCall(t.Context(), c, []string{"x"}, *o, func() {})
+	s := newWaitingCall(t.Context(), c, []string{"x"}, o)
 	require.True(t, s.enter())
 	s.recordFailure(&locker.Failure{Votes: multiplex.Outcome{
 		Result: multiplex.Held, Keys: []string{"x"}, Nodes: []string{"one", "two"},
@@ -43,10 +43,8 @@ func TestFence_AStaleAnswerIsNoFailure(t *testing.T) {
 	s.policy.Begin(false)
 
 	require.Zero(t, s.next())
-	stale := s.pending
-	votes := stale.Wait(t.Context())
 	before := s.policy
-	l, f := s.attemptDone(t.Context(), &stale, votes)
+	l, f := s.finishAttempt()
 	require.Nil(t, l)
 	require.Nil(t, f)
 	before.Arbiter, s.policy.Arbiter = nil, nil // functions can't be compared
@@ -55,8 +53,7 @@ func TestFence_AStaleAnswerIsNoFailure(t *testing.T) {
 
 	require.Zero(t, s.next())
 	require.True(t, s.pending.IsPending())
-	votes = s.pending.Wait(t.Context())
-	l, f = s.attemptDone(t.Context(), &s.pending, votes)
+	l, f = s.finishAttempt()
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
 	s.leave(l)
@@ -87,10 +84,9 @@ func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	o.Fencing, o.Start = true, time.Now()
 	var s *waitingCall
 	ctx := overWhen{context.Background(), func() bool { return s.reason != nil }}
-	wake, wakeUp := newWake()
-	s = newWaitingCall(ctx, c, []string{"x"}, *o, wakeUp)
+	s = newWaitingCall(ctx, c, []string{"x"}, o)
 	require.True(t, s.enter())
-	l, f := c.drive(ctx, s, wake)
+	l, f := s.wait()
 	require.Nil(t, l)
 	require.ErrorIs(t, f.End, context.Canceled)
 	require.Equal(t, multiplex.NoQuorum, f.Votes.Result)

@@ -30,8 +30,7 @@ type pool struct {
 	heldAt map[string]int // a node that has a key, for Mux.Line
 
 	// For the first call in the line.
-	wake    <-chan struct{}
-	wakeUp  func()
+	wake    chan struct{} // of capacity 1
 	watches []*line.Watch // of each key; nil: it is not watched
 }
 
@@ -45,8 +44,8 @@ func (c *Calls) join(keys []string) *pool {
 		p = &pool{
 			name: name, keys: slices.Clone(keys), turn: make(chan struct{}, 1),
 			busy: make(chan struct{}, 1), watches: make([]*line.Watch, len(keys)),
+			wake: make(chan struct{}, 1),
 		}
-		p.wake, p.wakeUp = newWake()
 		c.pools[name] = p
 	}
 	p.calls++
@@ -141,7 +140,7 @@ func (p *pool) watch(count int, mux *parts.Mux) {
 			node = mux.Arbiter(key, 0, 0)
 		}
 		if node >= 0 {
-			p.watches[i] = mux.Line(key, node).Watch(key, 0, p.wakeUp)
+			p.watches[i] = mux.Line(key, node).Watch(key, 0, func() { wakeUp(p.wake) })
 		}
 	}
 }

@@ -77,9 +77,8 @@ func (s *waitingCall) retryTurn() bool {
 // retry has the queue end the contention of the call, and reports whether the call runs. If not, it
 // waits for other calls of this process, and leaves the line in which it is.
 func (s *waitingCall) retry() (runs bool) {
-	lined := s.lined // behind Retry, another goroutine may begin the turn
 	if runs = s.calls.locker.Queue.Retry(s.turn); !runs {
-		s.calls.locker.LeaveLines(lined)
+		s.calls.locker.LeaveLines(s.keys...)
 	}
 	return runs
 }
@@ -102,7 +101,7 @@ func (s *waitingCall) Begin(h *locker.Handoff) {
 		}
 	}
 	s.actor.Store(itself)
-	s.wake()
+	s.wakeUp()
 }
 
 // beginPolicy tells the policy that a turn begins. If the keys came from another call of this
@@ -128,7 +127,7 @@ func (s *waitingCall) Released() {
 		return
 	}
 	s.released.Store(true)
-	s.wake()
+	s.wakeUp()
 }
 
 // TakeTurn implements locker.NextCall, for another goroutine. It returns false if the call does not

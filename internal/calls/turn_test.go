@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contending returns a call that waits for keys of which another process has the first one, and its
-// wake. Its own timers are too long to help it.
-func contending(t *testing.T, keys ...string) (s *waitingCall, wake <-chan struct{}) {
+// contending returns a call that waits for keys of which another process has the first one. Its own
+// timers are too long to help it.
+func contending(t *testing.T, keys ...string) (s *waitingCall) {
 	t.Helper()
 	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
@@ -22,14 +22,13 @@ func contending(t *testing.T, keys ...string) (s *waitingCall, wake <-chan struc
 	}
 	o := options()
 	o.MinDelay, o.MaxDelay = time.Hour, time.Hour
-	wake, wakeUp := newWake()
-	s = newWaitingCall(t.Context(), c, keys, *o, wakeUp)
+	s = newWaitingCall(t.Context(), c, keys, o)
 	require.True(t, s.enter())
-	_, delay, f := s.advance(t.Context())
+	_, delay, f := s.advance()
 	require.Nil(t, f)
 	require.Positive(t, delay)
 	require.Equal(t, asleep, s.actor.Load())
-	return s, wake
+	return s
 }
 
 // ends has a call end whose attempt is under way.
@@ -42,14 +41,14 @@ func ends(s *waitingCall) {
 // asks at once, and does not wait for its next timer.
 func TestTurn_AReleaseIsNotMissedByACallThatIsAwake(t *testing.T) {
 	t.Parallel()
-	s, wake := contending(t, "x")
+	s := contending(t, "x")
 	require.True(t, s.awake())
 	select {
-	case <-wake:
+	case <-s.wake:
 	default:
 	}
 	s.calls.locker.Queue.Released(s.keys)
-	require.Len(t, wake, 1)
+	require.Len(t, s.wake, 1)
 	require.False(t, s.sleep(), "there is something to do")
 	require.Equal(t, itself, s.actor.Load())
 	require.Zero(t, s.next())
@@ -60,9 +59,9 @@ func TestTurn_AReleaseIsNotMissedByACallThatIsAwake(t *testing.T) {
 // The goal: the release begins the turn of a call that sleeps.
 func TestTurn_AReleaseBeginsTheTurnOfACallThatSleeps(t *testing.T) {
 	t.Parallel()
-	s, wake := contending(t, "x")
+	s := contending(t, "x")
 	s.calls.locker.Queue.Released(s.keys)
-	require.Len(t, wake, 1)
+	require.Len(t, s.wake, 1)
 	require.Equal(t, itself, s.actor.Load())
 	require.True(t, s.pending.IsPending())
 	ends(s)
@@ -72,7 +71,7 @@ func TestTurn_AReleaseBeginsTheTurnOfACallThatSleeps(t *testing.T) {
 // the next step to the queue. When the other call passes the key on, it asks at once.
 func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	t.Parallel()
-	s, wake := contending(t, "x", "y")
+	s := contending(t, "x", "y")
 	queue := &s.calls.locker.Queue
 	other := &keyqueue.Call{Caller: s}
 	runs, ok := queue.Enter(other, []string{"y"}, locker.MaxPending)
@@ -84,7 +83,7 @@ func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	require.False(t, s.awake(), "its own goroutine may only give up")
 	require.False(t, s.pending.IsPending())
 	queue.Leave(other, now.Add(time.Hour)) // so it is not time to yield, however slow the test is
-	require.Len(t, wake, 1)
+	require.Len(t, s.wake, 1)
 	require.Equal(t, itself, s.actor.Load())
 	require.True(t, s.pending.IsPending())
 	ends(s)

@@ -13,7 +13,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/wait"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // waitingCall is one call that waits until its keys are granted. The queue of the process says when
@@ -25,7 +24,7 @@ type waitingCall struct {
 	keys  []string
 	opts  locker.Options
 	turn  *keyqueue.Call // in the queue; the lease keeps it when the call has ended
-	wake  func()         // has advance called; it does not block
+	wake  chan struct{}  // of capacity 1: has advance called
 
 	actor        atomic.Int32 // who may use what is below: see turn.go
 	released     atomic.Bool  // the process released the key for which the call contends
@@ -38,7 +37,6 @@ type waitingCall struct {
 	pending    locker.Attempt // under way
 	own        string         // the token of the last attempt
 	policy     wait.Policy
-	lined      string            // the key for whose line the call has asked last; "": none
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	had, met   map[string]string // of several keys: who had each last, and when it was refused
 	stuck      bool              // who had the key has refused the call before
@@ -50,20 +48,20 @@ type waitingCall struct {
 	outage     *outage.Queue     // of parked: that of a group that lacks a quorum; nil: none yet
 }
 
-// newWaitingCall returns a call that is ready to enter the queue. wake has its owner call advance.
-// It must not block.
-func newWaitingCall(ctx context.Context, c *Calls, keys []string, o locker.Options,
-	wake func(),
-) *waitingCall {
-	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: o, wake: wake}
+// newWaitingCall returns a call that is ready to enter the queue.
+func newWaitingCall(ctx context.Context, c *Calls, keys []string, o *locker.Options) *waitingCall {
+	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: *o, wake: make(chan struct{}, 1)}
 	s.turn = &keyqueue.Call{Caller: s}
 	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
-	s.parked.Arrived, s.parked.Wake = o.Start, wake
+	s.parked.Arrived, s.parked.Wake = o.Start, s.wakeUp
 	if len(keys) > 1 {
 		s.had, s.met = map[string]string{}, map[string]string{}
 	}
 	return s
 }
+
+// wakeUp has the call take its next steps. It does not block.
+func (s *waitingCall) wakeUp() { wakeUp(s.wake) }
 
 // arbiter is wait.Policy.Arbiter. It chooses a node on the side where the call was refused.
 func (s *waitingCall) arbiter(key string, skip int) int {
@@ -79,6 +77,29 @@ func (s *waitingCall) enter() bool {
 	return ok
 }
 
+// wait takes the steps of the call, which has entered the queue, until it ends.
+func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
+	timer := time.NewTimer(noTimer)
+	defer timer.Stop()
+	ended, closing := s.ctx.Done(), s.calls.locker.Closing()
+	for {
+		var delay time.Duration
+		if l, delay, f = s.advance(); l != nil || f != nil {
+			s.leave(l)
+			return l, f
+		}
+		timer.Reset(delay)
+		select {
+		case <-s.wake:
+		case <-timer.C:
+		case <-ended:
+			ended = nil // the call notices it at the next step that it may take
+		case <-closing:
+			closing = nil
+		}
+	}
+}
+
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
 func (s *waitingCall) leave(l *locker.Lease) {
 	s.finishOutage()
@@ -92,37 +113,31 @@ func (s *waitingCall) leave(l *locker.Lease) {
 // or the failure that ends the call, or the delay until the next step. It is called again after
 // each wake, when the delay is over, and when ctx or the client ends. After a lease or a failure
 // leave follows.
-func (s *waitingCall) advance(ctx context.Context) (l *locker.Lease, delay time.Duration,
-	f *locker.Failure,
-) {
+func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker.Failure) {
 	if !s.awake() {
-		return nil, noTimer, s.giveUp(ctx)
+		return nil, noTimer, s.giveUp()
 	}
-	for {
+	for l == nil && f == nil {
+		if s.granted != nil {
+			return s.granted, 0, nil
+		}
 		if !s.pending.IsPending() {
-			if s.granted != nil {
-				return s.granted, 0, nil
-			}
-			if end := s.calls.locker.EndReason(ctx); end != nil {
+			if end := s.calls.locker.EndReason(s.ctx); end != nil {
 				return nil, 0, s.abort(end, time.Time{})
 			}
 			if delay = s.next(); delay > 0 {
 				return nil, delay, nil
 			}
 		}
-		votes := s.pending.Wait(ctx)
-		a := s.pending
-		s.pending = locker.Attempt{}
-		if l, f = s.attemptDone(ctx, &a, votes); l != nil || f != nil {
-			return l, 0, f
-		}
+		l, f = s.finishAttempt()
 	}
+	return l, 0, f
 }
 
 // giveUp ends a call that waits in the queue, if ctx or the client has ended. It returns nil if the
 // call continues: if its turn begins now, it is woken.
-func (s *waitingCall) giveUp(ctx context.Context) *locker.Failure {
-	end := s.calls.locker.EndReason(ctx)
+func (s *waitingCall) giveUp() *locker.Failure {
+	end := s.calls.locker.EndReason(s.ctx)
 	if end == nil {
 		return nil
 	}
@@ -201,8 +216,7 @@ func (s *waitingCall) next() (delay time.Duration) {
 func (s *waitingCall) decide() wait.Action {
 	todo := s.policy.Next(s.facts())
 	for todo.Kind == wait.AskLine {
-		s.lined = todo.Key
-		s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wake)
+		s.calls.locker.Lines.Ask(todo.Key, todo.Node, s.wakeUp)
 		todo = s.policy.Next(s.facts())
 	}
 	return todo
@@ -251,25 +265,24 @@ func (s *waitingCall) startAttempt() {
 	s.own, s.again = s.pending.Token(), false
 }
 
-// attemptDone takes the outcome of an attempt. It returns the lease, or the failure that ends the
-// call, or neither if the call continues.
-func (s *waitingCall) attemptDone(ctx context.Context, a *locker.Attempt,
-	votes multiplex.Outcome,
-) (*locker.Lease, *locker.Failure) {
-	k := s.calls.locker
-	l, f := k.Finish(ctx, a, &s.opts, votes)
+// finishAttempt waits for the attempt. It returns the lease, or the failure that ends the call, or
+// neither if the call continues.
+func (s *waitingCall) finishAttempt() (*locker.Lease, *locker.Failure) {
+	k, a := s.calls.locker, s.pending
+	s.pending = locker.Attempt{}
+	l, f := k.Finish(s.ctx, &a, &s.opts, a.Wait(s.ctx))
 	if f == nil {
 		k.Queue.Hold(s.turn, l.Until())
 		return l, nil
 	}
 	switch {
-	case f.CutShort(ctx): // it says nothing new about the keys
+	case f.CutShort(s.ctx): // it says nothing new about the keys
 		if s.reason == nil {
 			s.reason = f
 		}
 	case !f.Retryable():
 		return nil, f
-	case s.opts.Fencing && s.fenceRetry.Next(a):
+	case s.opts.Fencing && s.fenceRetry.Next(&a):
 		s.again, s.reason = true, f // if ctx ends now, the keys were not held
 	default:
 		s.recordFailure(f)
