@@ -36,20 +36,20 @@ const (
 // grant, the call is parked: it does nothing until the Queue wakes it. The calls are woken in
 // the order of arrival, at most MaxAwake at once. A call that is granted or refused makes room for
 // the next one. A call that finds no quorum does not, or all calls would try before the Mux notices
-// that the nodes are down again. If no call makes room within MaxAwakeTime, a new round begins: the
-// next calls are woken as if those before them did not exist.
+// that the nodes are down again. If no call is woken for MaxAwakeTime, a new round begins: the next
+// calls are woken as if those before them did not exist.
 //
 // While calls are parked and no quorum can grant, the log has a reminder each minute.
 //
-// No wake-up is lost: Admit looks at the nodes once more after it has parked the call, and the Mux
-// calls StateChanged after each change of a node's state that leaves a quorum connected.
+// No wake-up is lost: Admit looks at the nodes and parks the call under mu, and the Mux calls
+// StateChanged after each change of a node's state that leaves a quorum connected.
 //
 // Rejected: a goroutine that checks the nodes now and then (it costs time and comes late), and one
 // broadcast to all calls (a returning node would get thousands of attempts in one moment).
 //
 // All methods are safe for concurrent use.
 type Queue struct {
-	// They report whether a quorum can grant, and whether it is connected. They do not block.
+	// They report whether a quorum can grant, and whether it is connected. canGrant runs under mu.
 	canGrant, connected func() bool
 	logger              *slog.Logger
 
@@ -57,16 +57,19 @@ type Queue struct {
 	parked   []*Call     // in the order of arrival
 	awake    int         // calls that were woken in this round and have not finished
 	round    uint64      // from 1
-	roundEnd *time.Timer // nil: the round has no end, since no call is parked only for lack of room
+	roundEnd *time.Timer // runs nextRound when no call was woken for MaxAwakeTime
 	ticking  bool        // tick is to run
 	lacking  int         // how many ticks in a row found parked calls, and no quorum that can grant
 }
 
 // New returns a Queue without calls. canGrant reports whether a quorum can grant, and connected
-// whether it can be reached. Both must not block. The owner calls StateChanged when a quorum may
-// grant again.
+// whether it can be reached. Both must not block, and must not use the Queue. The owner calls
+// StateChanged when a quorum may grant again.
 func New(canGrant, connected func() bool, logger *slog.Logger) *Queue {
-	return &Queue{canGrant: canGrant, connected: connected, logger: logger, round: 1}
+	q := &Queue{canGrant: canGrant, connected: connected, logger: logger, round: 1}
+	q.roundEnd = time.AfterFunc(MaxAwakeTime, q.nextRound)
+	q.roundEnd.Stop()
+	return q
 }
 
 // Call is a waiting call as the Queue sees it. Its owner sets Arrived and Wake before the first
@@ -83,42 +86,72 @@ type Call struct {
 
 // Admit reports whether the call may make an attempt now. If not, it parks the call, and calls Wake
 // when the call must ask again.
-func (q *Queue) Admit(p *Call) bool {
-	canGrant := q.canGrant()
-	q.mu.Lock()
-	switch {
-	case p.parked:
-		q.mu.Unlock()
-		return false
-	case p.scouts, canGrant && (p.round > 0 || len(q.parked) == 0):
-		p.scouts = false
-		q.mu.Unlock()
-		return true
-	}
-	q.uncount(p)
-	i, _ := slices.BinarySearchFunc(q.parked, p, func(parked, p *Call) int {
-		return cmp.Or(parked.Arrived.Compare(p.Arrived), -1)
+func (q *Queue) Admit(p *Call) (may bool) {
+	q.change(func() {
+		may = !p.parked && (p.scouts || (p.round > 0 || len(q.parked) == 0) && q.canGrant())
+		if p.scouts = p.scouts && !may; may || p.parked {
+			return
+		}
+		q.uncount(p)
+		i, _ := slices.BinarySearchFunc(q.parked, p, func(parked, p *Call) int {
+			return cmp.Or(parked.Arrived.Compare(p.Arrived), -1)
+		})
+		q.parked, p.parked = slices.Insert(q.parked, i, p), true
+		if !q.ticking {
+			q.ticking = true
+			time.AfterFunc(ScoutInterval, q.tick)
+		}
 	})
-	q.parked, p.parked = slices.Insert(q.parked, i, p), true
-	if !q.ticking {
-		q.ticking = true
-		time.AfterFunc(ScoutInterval, q.tick)
-	}
-	q.mu.Unlock()
-	q.StateChanged() // the nodes may have come back before the call was parked
-	return false
+	return may
 }
 
 // Finish says that the nodes have answered the call, or that the call ends.
 func (q *Queue) Finish(p *Call) {
+	q.change(func() {
+		if p.parked {
+			i := slices.Index(q.parked, p)
+			q.parked, p.parked = slices.Delete(q.parked, i, i+1), false
+		}
+		q.uncount(p)
+	})
+}
+
+// StateChanged wakes as many calls as there is room for, if a quorum can grant.
+func (q *Queue) StateChanged() { q.change(func() {}) }
+
+// nextRound wakes further calls, because the calls that are awake hang.
+func (q *Queue) nextRound() {
+	q.change(func() {
+		q.round++
+		q.awake = 0
+	})
+}
+
+// change makes a change under mu, and then wakes as many calls as there is room for.
+func (q *Queue) change(by func()) {
 	q.mu.Lock()
-	if p.parked {
-		i := slices.Index(q.parked, p)
-		q.parked, p.parked = slices.Delete(q.parked, i, i+1), false
-	}
-	q.uncount(p)
+	by()
+	woken := q.next()
 	q.mu.Unlock()
-	q.StateChanged()
+	for _, p := range woken {
+		p.Wake()
+	}
+}
+
+// next returns the calls to wake, if a quorum can grant. mu is held.
+func (q *Queue) next() (woken []*Call) {
+	if len(q.parked) == 0 || !q.canGrant() {
+		return nil
+	}
+	woken = q.take(min(len(q.parked), MaxAwake-q.awake))
+	for _, p := range woken {
+		p.round = q.round
+	}
+	q.awake += len(woken)
+	if q.lacking = 0; len(woken) > 0 {
+		q.roundEnd.Reset(MaxAwakeTime)
+	}
+	return woken
 }
 
 // uncount makes room for another call, if this one counts as awake. mu is held.
@@ -140,42 +173,6 @@ func (q *Queue) take(n int) []*Call {
 	return first
 }
 
-// StateChanged wakes as many calls as there is room for, if a quorum can grant.
-func (q *Queue) StateChanged() {
-	q.mu.Lock()
-	waiting := len(q.parked)
-	q.mu.Unlock()
-	if waiting == 0 || !q.canGrant() {
-		return
-	}
-	q.mu.Lock()
-	woken := q.take(min(len(q.parked), MaxAwake-q.awake))
-	for _, p := range woken {
-		p.round = q.round
-	}
-	q.awake += len(woken)
-	q.lacking = 0
-	if len(q.parked) > 0 && (len(woken) > 0 || q.roundEnd == nil) {
-		if q.roundEnd != nil {
-			q.roundEnd.Stop()
-		}
-		q.roundEnd = time.AfterFunc(MaxAwakeTime, q.nextRound)
-	}
-	q.mu.Unlock()
-	for _, p := range woken {
-		p.Wake()
-	}
-}
-
-// nextRound wakes further calls, because the calls that are awake hang.
-func (q *Queue) nextRound() {
-	q.mu.Lock()
-	q.round++
-	q.awake, q.roundEnd = 0, nil
-	q.mu.Unlock()
-	q.StateChanged()
-}
-
 // Wait returns for how long a call waits that has found no quorum, if no state of a node changes.
 func (q *Queue) Wait() time.Duration {
 	if q.connected() {
@@ -187,9 +184,8 @@ func (q *Queue) Wait() time.Duration {
 // tick runs each ScoutInterval as long as calls are parked. If no quorum can grant, it logs the
 // reminder that is due, and wakes the oldest call if the nodes are connected.
 func (q *Queue) tick() {
-	canGrant, connected := q.canGrant(), q.connected()
 	q.mu.Lock()
-	waiting := len(q.parked)
+	canGrant, scouts, waiting := q.canGrant(), q.connected(), len(q.parked)
 	if q.ticking = waiting > 0; q.ticking {
 		time.AfterFunc(ScoutInterval, q.tick)
 	}
@@ -200,7 +196,7 @@ func (q *Queue) tick() {
 	}
 	q.lacking++
 	due, oldest := q.lacking%reminderInterval == 0, q.parked[0]
-	if connected {
+	if scouts {
 		q.take(1)
 		oldest.scouts = true
 	}
@@ -210,7 +206,7 @@ func (q *Queue) tick() {
 			slog.Int("calls", waiting),
 			slog.Duration("longest", time.Since(oldest.Arrived).Round(time.Second)))
 	}
-	if connected {
+	if scouts {
 		oldest.Wake()
 	}
 }

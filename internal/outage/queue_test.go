@@ -16,19 +16,23 @@ import (
 // The goal: if the nodes come back after the call looked at them and before it was parked, the
 // call is woken: it does not sleep through that.
 func TestQueue_TheNodesComeBackWhileACallIsParked(t *testing.T) {
-	looks, woken := 0, 0
-	q := New(nil, func() bool { return false }, slog.Default())
-	q.canGrant = func() bool {
-		if looks++; looks == 1 {
-			q.StateChanged() // there is nobody to wake yet
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		looks, woken := 0, 0
+		q := New(nil, func() bool { return false }, slog.Default())
+		q.canGrant = func() bool {
+			if looks++; looks == 1 {
+				go q.StateChanged()
+				return false
+			}
+			return true
 		}
-		return true
-	}
-	p := &Call{Wake: func() { woken++ }}
-	require.False(t, q.Admit(p))
-	require.Equal(t, 1, woken)
-	require.True(t, q.Admit(p))
+		p := &Call{Wake: func() { woken++ }}
+		require.False(t, q.Admit(p))
+		synctest.Wait()
+		require.Equal(t, 1, woken)
+		require.True(t, q.Admit(p))
+		time.Sleep(2 * ScoutInterval) // so that no timer is left
+	})
 }
 
 // The goal: calls that were woken and don't come to an end keep the next ones from their attempts
