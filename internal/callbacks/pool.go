@@ -38,18 +38,12 @@ type Pool struct {
 	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards all below
-	workers *ants.PoolWithFuncGeneric[job]
+	workers *ants.Pool
 	queue   []func()
 	running int // functions of TryRun and Run
 	apart   int // functions of Go
 	losses  losses
 	closed  bool
-}
-
-// job is a function to run. A function of Go runs apart from the others.
-type job struct {
-	run   func()
-	apart bool
 }
 
 // New returns a Pool that logs panics. Its first function starts two goroutines that look after
@@ -74,7 +68,13 @@ func (p *Pool) Go(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.apart++
-	p.start(job{f, true})
+	p.start(func() {
+		f()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.apart--
+		p.stopIfIdle()
+	})
 }
 
 // Close lets the goroutines end as soon as no function runs or is in the queue. Functions that come
@@ -103,32 +103,23 @@ func (p *Pool) run(f func(), most int) {
 		p.queue = append(p.queue, f)
 	default:
 		p.running++
-		p.start(job{f, false})
+		p.start(func() { p.call(f) })
 	}
 }
 
-// start runs a function on a goroutine of the workers. mu is held.
-func (p *Pool) start(j job) {
+// start runs f on a goroutine of the workers. mu is held.
+func (p *Pool) start(f func()) {
 	if p.workers == nil { // the only error is about a wrong option
-		p.workers, _ = ants.NewPoolWithFuncGeneric(-1, p.work,
-			ants.WithPanicHandler(func(reason any) { panic(reason) }))
+		p.workers, _ = ants.NewPool(-1, ants.WithPanicHandler(func(reason any) { panic(reason) }))
 	}
-	_ = p.workers.Invoke(j) // fails only when released
+	_ = p.workers.Submit(f) // fails only when released
 }
 
-// work runs a function. It starts the next function of the queue even if this one does not return.
-func (p *Pool) work(j job) {
-	if j.apart {
-		j.run()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.apart--
-		p.stopIfIdle()
-		return
-	}
+// call calls a function. It starts the next function of the queue even if f does not return.
+func (p *Pool) call(f func()) {
 	defer p.next()
 	defer p.logPanic()
-	j.run()
+	f()
 }
 
 // logPanic counts and logs a panic, and ends it.
@@ -153,7 +144,7 @@ func (p *Pool) next() {
 	f := p.queue[0]
 	p.queue[0] = nil
 	p.queue = p.queue[1:] // append moves it into a new slice now and then
-	p.start(job{f, false})
+	p.start(func() { p.call(f) })
 }
 
 // stopIfIdle lets the workers end if the Pool is closed and no function runs. mu is held.
