@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/internal/wait"
@@ -105,13 +106,12 @@ func (c *Calls) chooseKeys(ctx context.Context, p *pool, count int, outOfDate bo
 		if err != nil {
 			return nil, nil, &locker.Failure{End: err}
 		}
-		p.free, p.heldAt = l.Free, l.At
-		if len(l.Free) < count && len(l.Held) > 0 {
-			held = &locker.Failure{Votes: multiplex.Outcome{
-				Result: multiplex.Held, Keys: l.Held, Nodes: l.Nodes,
-			}}
-		}
-		if len(l.Free) < count {
+		if p.free, p.heldAt = l.Free, l.At; len(l.Free) < count {
+			if len(l.Held) > 0 {
+				held = &locker.Failure{Votes: multiplex.Outcome{
+					Result: multiplex.Held, Keys: l.Held, Nodes: l.Nodes,
+				}}
+			}
 			if some = slices.Concat(l.Free, l.Unknown); len(some) < count {
 				return nil, nil, held
 			}
@@ -131,7 +131,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 	if noQuorum {
 		delay = wait.NoQuorumDelay(delay)
 	}
-	timer := time.NewTimer(noTimer)
+	timer := time.NewTimer(line.Forever)
 	defer timer.Stop()
 	p.watch(o.Count, c.locker.Mux)
 	for {

@@ -17,9 +17,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/wait"
 )
 
-// noTimer is a time for a timer that must not fire.
-const noTimer = time.Duration(1<<63 - 1)
-
 // Calls are the waiting calls of one client. All methods are safe for concurrent use.
 type Calls struct {
 	locker *locker.Locker  // set once

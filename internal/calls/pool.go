@@ -93,7 +93,7 @@ func (p *pool) untilFree(count int, futile *int) (left time.Duration, pushes boo
 	p.busy <- struct{}{}
 	defer func() { <-p.busy }()
 	held := true
-	left, pushes = noTimer, true
+	left, pushes = line.Forever, true
 	for i, w := range p.watches {
 		if w == nil {
 			held, pushes = false, false
@@ -115,7 +115,7 @@ func (p *pool) untilFree(count int, futile *int) (left time.Duration, pushes boo
 	case held:
 		*futile = 0 // the next change is a new one
 	case *futile > maxFutile:
-		return noTimer, false
+		return line.Forever, false
 	}
 	if len(p.free) >= count {
 		left = 0

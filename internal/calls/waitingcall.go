@@ -79,7 +79,7 @@ func (s *waitingCall) enter() bool {
 
 // wait takes the steps of the call, which has entered the queue, until it ends.
 func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
-	timer := time.NewTimer(noTimer)
+	timer := time.NewTimer(line.Forever)
 	defer timer.Stop()
 	ended, closing := s.ctx.Done(), s.calls.locker.Closing()
 	for {
@@ -115,7 +115,7 @@ func (s *waitingCall) leave(l *locker.Lease) {
 // leave follows.
 func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker.Failure) {
 	if !s.awake() {
-		return nil, noTimer, s.giveUp()
+		return nil, line.Forever, s.giveUp()
 	}
 	for l == nil && f == nil {
 		if s.granted != nil {
@@ -201,10 +201,10 @@ func (s *waitingCall) next() (delay time.Duration) {
 		switch {
 		case todo.Kind == wait.Wait, !s.mayAttempt():
 			if s.sleep() {
-				return cmp.Or(todo.Delay, noTimer)
+				return cmp.Or(todo.Delay, line.Forever)
 			}
 		case s.contending && !s.retryTurn():
-			return noTimer
+			return line.Forever
 		default:
 			s.startAttempt()
 			return 0

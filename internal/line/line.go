@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Forever is the time left of a key that never ends.
+// Forever is the time left of a key that never ends, and the delay of a timer that must not fire.
 const Forever = time.Duration(math.MaxInt64)
 
 // Ask asks a node for the client's place in the line for a key, or says that the client leaves it.

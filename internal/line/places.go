@@ -1,6 +1,7 @@
 package line
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,9 @@ type Places struct {
 }
 
 // NewPlaces returns no places. node returns a node by its number, which a key has.
-func NewPlaces(node func(key string, i int) *Node) *Places { return &Places{node: node} }
+func NewPlaces(node func(key string, i int) *Node) *Places {
+	return &Places{node: node, byKey: make(map[string]*inLine)}
+}
 
 // inLine is what is known of the line for one key.
 type inLine struct {
@@ -236,16 +239,11 @@ func (l *Places) Contended(keys []string, now time.Time) string {
 
 // evict makes room for one more key: it forgets keys that nobody wanted of late. mu is held.
 func (l *Places) evict(now time.Time) {
-	if l.byKey == nil {
-		l.byKey = make(map[string]*inLine)
-	}
 	if len(l.byKey) < max(l.evictAt, maxLines) {
 		return
 	}
-	for key, in := range l.byKey {
-		if in.left && !in.asking && now.Sub(in.contended) > contentionTTL {
-			delete(l.byKey, key)
-		}
-	}
+	maps.DeleteFunc(l.byKey, func(_ string, in *inLine) bool {
+		return in.left && !in.asking && now.Sub(in.contended) > contentionTTL
+	})
 	l.evictAt = 2 * len(l.byKey)
 }
