@@ -49,7 +49,7 @@ func (c *Client) Elect(ctx context.Context, key string,
 		switch end := l.Err(); {
 		case errors.Is(end, ErrLost), errors.Is(end, ErrExpired):
 		case l == nil && errors.Is(err, ErrOverloaded):
-			if end := c.calls.Pause(ctx, &o); end != nil {
+			if end := c.calls.Pause(ctx, &o, nil); end != nil {
 				if !errors.Is(err, end) {
 					err = prefix.Errorf("%w: %w", err, end)
 				}

@@ -34,7 +34,7 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 	case o.Kind == stats.Try:
 		l, f = try()
 	case o.MaxAttempts > 0:
-		l, f = c.repeat(ctx, p.keys, o, nil, c.retryPause(ctx, o), try)
+		l, f = c.repeat(ctx, p.keys, o, nil, nil, try)
 	default:
 		l, f = c.waitForAny(ctx, p, o, try)
 	}

@@ -70,7 +70,7 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 ) {
 	if o.MaxAttempts > 0 {
 		try := func() (*locker.Lease, *locker.Failure) { return c.locker.Try(ctx, keys, o) }
-		return c.repeat(ctx, keys, o, nil, c.retryPause(ctx, o), try)
+		return c.repeat(ctx, keys, o, nil, nil, try)
 	}
 	var failed *locker.Failure
 	if !c.hasContention(keys) {
@@ -90,28 +90,25 @@ func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (
 	return s.wait()
 }
 
-// Pause waits for the delay after an attempt that found no quorum, or until ctx or the client ends:
-// then it returns why.
-func (c *Calls) Pause(ctx context.Context, o *locker.Options) error {
-	return c.locker.Sleep(ctx, wait.NoQuorumDelay(o.RetryDelay()))
-}
-
-// retryPause is Pause after any failure, for repeat.
-func (c *Calls) retryPause(ctx context.Context, o *locker.Options) func(*locker.Failure) error {
-	return func(last *locker.Failure) error {
-		if last.IsNoQuorum() {
-			return c.Pause(ctx, o)
-		}
-		return c.locker.Sleep(ctx, o.RetryDelay())
+// Pause waits for the delay after a failure, or until ctx or the client ends: then it returns why.
+// last is nil if there was no attempt.
+func (c *Calls) Pause(ctx context.Context, o *locker.Options, last *locker.Failure) error {
+	delay := o.RetryDelay()
+	if !last.IsHeld() {
+		delay = wait.NoQuorumDelay(delay)
 	}
+	return c.locker.Sleep(ctx, delay)
 }
 
 // repeat is for a call that does not queue for its keys. It makes attempts until one is granted, at
-// most o.MaxAttempts if that is set, and pauses before each further one. last is why the call has
-// to wait before the first attempt; nil: it has not.
+// most o.MaxAttempts if that is set, and pauses before each further one. A nil pause is Pause. last
+// is why the call has to wait before the first attempt; nil: it has not.
 func (c *Calls) repeat(ctx context.Context, keys []string, o *locker.Options, last *locker.Failure,
 	pause func(last *locker.Failure) (end error), attempt func() (*locker.Lease, *locker.Failure),
 ) (*locker.Lease, *locker.Failure) {
+	if pause == nil {
+		pause = func(last *locker.Failure) error { return c.Pause(ctx, o, last) }
+	}
 	for made := 1; ; made++ {
 		if last != nil {
 			if end := pause(last); end != nil {
