@@ -61,9 +61,9 @@ const (
 // Config says what to run. DefaultConfig returns one to start from. Run refuses a Config that
 // Validate refuses.
 type Config struct {
-	// Nodes is "local:N", "inprocess:N", or the comma-separated URLs of nodes that are there
-	// already. With local:N the run starts N redis-servers, or nodes in this process if there is no
-	// redis-server. With inprocess:N it starts nodes in this process.
+	// Nodes is "local:N" for N redis-servers that the run starts, or nodes in this process if there
+	// is no redis-server; "inprocess:N" for nodes in this process; "cluster:N" for the masters of a
+	// Redis Cluster, each with a replica; or the URLs of nodes with commas between them.
 	Nodes string
 	// Groups is how many groups of one size the nodes are divided into, in their order: g1, g2 and
 	// so on. Each key belongs to one of them. 1 is a single group, which has no name. In the
@@ -122,6 +122,9 @@ type Config struct {
 	// then a master again. failover gives its role to a replica, and takes it back; new connections
 	// lead to the master. every:1s is a random fault at each interval, with less than a quorum of
 	// each group out at the same time.
+	// In a cluster there are no readonly and demote, but takeover (which asks no server), and with
+	// a duration reshard (the slot is on the next node's server) and deposed (by a takeover that
+	// the server, cut off from all others but not from Clients, does not notice).
 	Faults string
 	// FaultSeed makes the random ones repeatable.
 	FaultSeed uint64
@@ -235,7 +238,7 @@ func (c Config) Validate() error {
 	if wrong != nil {
 		return wrong
 	}
-	_, err = c.parseFaults(plan.Size())
+	_, err = c.parseFaults(plan)
 	return err
 }
 
@@ -249,9 +252,9 @@ func (c Config) parseNodes() (nodes.Plan, error) {
 	return plan, err
 }
 
-// parseFaults reads Faults, for so many nodes. Its error is a *ConfigError.
-func (c Config) parseFaults(count int) (faults.Plan, error) {
-	plan, err := faults.Parse(c.Faults, count, c.Duration)
+// parseFaults reads Faults, for these nodes. Its error is a *ConfigError.
+func (c Config) parseFaults(n nodes.Plan) (faults.Plan, error) {
+	plan, err := faults.Parse(c.Faults, n.Size(), n.InCluster(), c.Duration)
 	var wrong *faults.Error
 	if errors.As(err, &wrong) {
 		err = &ConfigError{Field: "Faults", Value: wrong.Item, Remedy: wrong.Remedy}

@@ -90,6 +90,31 @@ func TestFaults_RolesChangeUnderLoad(t *testing.T) {
 	}
 }
 
+// Goal: the faults of a Redis Cluster happen while the load runs. No key has two holders, nothing
+// is left, and no server that was deposed goes on.
+func TestFaults_HappenInACluster(t *testing.T) {
+	skipIfShort(t)
+	t.Parallel()
+	for _, list := range [][]string{
+		{"failover:1@100ms+500ms", "takeover:1@3s", "deposed:2@200ms+4s", "reshard:3@300ms+2s"},
+		{"kill:1@100ms", "restart:1@500ms", "flush:2@1s", "freeze:3@200ms+2s", "kill:2@4s"},
+	} {
+		t.Run(list[0], func(t *testing.T) {
+			t.Parallel()
+			cfg := withFaults(t, Single, strings.Join(list, ","))
+			cfg.Nodes, cfg.Clients, cfg.TTL = "cluster:3", 2, time.Second
+			cfg.Duration = 9 * time.Second // so that a new master votes
+			r, err := Run(t.Context(), cfg)
+			require.NoError(t, err)
+			require.Equal(t, 3, r.Nodes)
+			if list[0] == "kill:1@100ms" {
+				list = append(list, "restart:2 at the end")
+			}
+			requireFaults(t, r, list...)
+		})
+	}
+}
+
 // Goal: faults after which a node has forgotten locks happen too. There is one caller, so no other
 // one can be granted its locks.
 func TestFaults_NodesAreWipedUnderLoad(t *testing.T) {
@@ -173,6 +198,20 @@ func TestFaults_NeedServersOfTheRun(t *testing.T) {
 		require.ErrorAs(t, cfg.Validate(), &wrong)
 		require.Equal(t, "Faults", wrong.Field)
 		require.Contains(t, wrong.Remedy, "local:5")
+	}
+}
+
+// Goal: a Redis Cluster is one group of nodes, whether it is there or the run starts it.
+func TestConfig_AClusterIsOneGroup(t *testing.T) {
+	for _, nodes := range []string{"cluster:3", "redis://localhost:1?cluster=3"} {
+		cfg := DefaultConfig(Single)
+		cfg.Nodes = nodes
+		require.NoError(t, cfg.Validate())
+		cfg.Groups = 3
+		var wrong *ConfigError
+		require.ErrorAs(t, cfg.Validate(), &wrong)
+		require.Equal(t, "Groups", wrong.Field)
+		require.Contains(t, wrong.Remedy, "a Redis Cluster is one group")
 	}
 }
 

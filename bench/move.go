@@ -22,14 +22,10 @@ func (c Config) layouts() int {
 
 // validateGroups requires that the nodes can be divided into the layouts and groups.
 func (c Config) validateGroups(plan nodes.Plan, require requirement) {
-	size, layouts := plan.Size(), c.layouts()
-	require(size%layouts == 0, "Nodes", plan, "scenario move needs an even number of nodes: the "+
-		"first half is the old layout, the second the new one; give local:6")
-	require(c.Groups >= 1, "Groups", c.Groups, "give at least 1")
-	size /= layouts
-	require(c.Groups < 1 || size%c.Groups == 0, "Groups", c.Groups,
-		"%d nodes can't be divided into so many groups of one size; give a divisor of %d, or "+
-			"other nodes", size, size)
+	require(plan.Size()%c.layouts() == 0, "Nodes", plan, "scenario move needs an even number of nodes: "+
+		"the first half is the old layout, the second the new one; give local:6")
+	remedy := plan.CheckGroups(c.Groups, c.layouts())
+	require(remedy == "", "Groups", c.Groups, "%s", remedy)
 }
 
 // validateMove requires what the scenario Move needs in addition.

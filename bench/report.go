@@ -124,8 +124,8 @@ type FaultReport struct {
 // ReportConfig is the Config of a run, as far as it can be repeated. Nodes has neither users nor
 // passwords.
 type ReportConfig struct {
-	// Nodes is "local:N", "inprocess:N", or the addresses of external nodes with commas between
-	// them.
+	// Nodes is "local:N", "inprocess:N", "cluster:N", or the addresses of external nodes with
+	// commas between them.
 	Nodes string `json:"nodes"`
 	// Groups is how many groups of one size the nodes were divided into, in their order.
 	Groups int `json:"groups"`

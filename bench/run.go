@@ -83,7 +83,7 @@ func Run(ctx context.Context, cfg Config) (r *Report, err error) {
 		Scenario:         cfg.Scenario,
 		Backend:          opened.Backend(),
 		NodesNote:        opened.Note(),
-		Nodes:            len(opened.URLs),
+		Nodes:            len(opened.Endpoints),
 		Config:           reportConfig(cfg, opened.Plan, prefix),
 		GoroutinesBefore: goroutines,
 	}
@@ -149,12 +149,15 @@ func (r *Report) measure(ctx context.Context, cfg Config,
 func (c Config) startFaults(ctx context.Context, n *nodes.Nodes, routes *faults.Routes) (
 	stop func() (*FaultReport, error), err error,
 ) {
-	plan, err := c.parseFaults(len(n.URLs))
+	plan, err := c.parseFaults(n.Plan)
 	if err != nil || c.Faults == "" {
 		return func() (*FaultReport, error) { return nil, nil }, err
 	}
-	end := plan.Start(ctx, n.Started, routes, faults.Draw{
-		Nodes: len(n.URLs), Groups: c.Groups * c.layouts(), Duration: c.Duration, TTL: c.TTL,
+	servers := faults.Servers{
+		Nodes: n.Started, Routes: routes, Cluster: n.Cluster, Slots: n.Slots(),
+	}
+	end := plan.Start(ctx, servers, faults.Draw{
+		Nodes: len(n.Endpoints), Groups: c.Groups * c.layouts(), Duration: c.Duration, TTL: c.TTL,
 		Seed: c.FaultSeed,
 	})
 	return func() (*FaultReport, error) {

@@ -3,7 +3,6 @@ package lockpipetest
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -16,22 +15,24 @@ import (
 )
 
 const (
-	clusterMasters = 3
-	clusterSlots   = 16384
+	clusterSlots = 16384
 	// clusterNodeTimeout keeps the servers from a failover that no test asked for.
 	clusterNodeTimeout = "15000"
 	// viewTimeout is after what time a server that was asked for its view counts as frozen.
 	viewTimeout = 2 * time.Second
+	// failoverTimeout is after what time a replica has given up to become the master.
+	failoverTimeout = 6 * time.Second
 	// maxClusterPort is the highest port of a server: its bus has one that is 10,000 higher.
 	maxClusterPort = 55_535
 )
 
-// Cluster is a Redis Cluster of three masters, each with one replica. All are redis-server
-// children on 127.0.0.1. Its methods take a slot, such as 2730: Config.Nodes with the URL of the
-// cluster has the slots 2730, 8192 and 13653. Methods that change something must not run at the
-// same time.
+// Cluster is a Redis Cluster of some masters, each with one replica. All are redis-server children
+// on 127.0.0.1. Its methods take a slot, such as 2730: Config.Nodes with the URL of a cluster of
+// three has the slots 2730, 8192 and 13653. Methods that change something must not run at the same
+// time.
 type Cluster struct {
-	// Set once before StartCluster returns.
+	// Set once before StartClusterIn returns.
+	masters int
 	servers *Nodes
 	buses   []*bus
 	ids     []string
@@ -44,25 +45,48 @@ type Cluster struct {
 // t.TempDir. StartCluster must be called from the goroutine of the test.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
-	path, dir := RequireRedis(t), t.TempDir()
-	c := &Cluster{}
-	c.servers = startFor(t, 2*clusterMasters, func(n int) (*Nodes, error) {
-		nodes := &Nodes{backend: backendReal, spawner: newSpawner()}
-		return start(nodes, n, clusterLauncher(nodes.spawner, path, dir))
-	})
-	t.Cleanup(func() {
-		for _, b := range c.buses {
-			b.close()
-		}
-	})
-	if err := c.join(); err != nil {
+	RequireRedis(t)
+	c, err := StartClusterIn(t.TempDir(), 3)
+	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return c
 }
 
-// clusterLauncher returns the launchFunc of servers with cluster support.
-func clusterLauncher(s *spawner, path, dir string) launchFunc {
+// StartClusterIn is StartCluster without a test, for so many masters. The servers keep their view
+// of the cluster in the directory. It returns an error if there is no redis-server, and then
+// nothing is left running. The caller ends the servers with Close, and removes the directory.
+func StartClusterIn(dir string, masters int) (*Cluster, error) {
+	path, err := findRedisServer()
+	if err != nil {
+		return nil, fmt.Errorf("lockpipetest: start a cluster: %w", err)
+	}
+	c := &Cluster{masters: masters}
+	nodes := &Nodes{backend: backendReal, spawner: newSpawner()}
+	if c.servers, err = start(nodes, 2*masters, c.launcher(nodes.spawner, path, dir)); err != nil {
+		return nil, err
+	}
+	if err := c.join(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Close kills all servers, and returns when they are gone.
+func (c *Cluster) Close() error {
+	for _, b := range c.buses {
+		b.close()
+	}
+	return c.servers.Close()
+}
+
+// launcher returns the launchFunc of servers with cluster support.
+func (c *Cluster) launcher(s *spawner, path, dir string) launchFunc {
 	debugSettings := hasDebugSettings(path)
 	return func(addr string) (server, error) {
 		_, port, _ := strings.Cut(addr, ":")
@@ -73,14 +97,17 @@ func clusterLauncher(s *spawner, path, dir string) launchFunc {
 		if err != nil {
 			return nil, err
 		}
-		config := filepath.Join(dir, "nodes-"+port+".conf")
-		if err := os.RemoveAll(config); err != nil { // a server starts empty
-			return nil, err
-		}
-		return launchChild(s, addr, exec.Command(path, append(args,
-			"--cluster-enabled", "yes", "--cluster-config-file", config,
+		args = append(args,
+			"--cluster-enabled", "yes",
+			"--cluster-config-file", filepath.Join(dir, "nodes-"+port+".conf"),
 			"--cluster-node-timeout", clusterNodeTimeout,
-			"--cluster-announce-ip", "127.0.0.1")...))
+			"--cluster-announce-ip", "127.0.0.1")
+		for i, b := range c.buses { // there are none before the servers have met
+			if c.addr(i) == addr {
+				args = append(args, "--cluster-announce-bus-port", b.port())
+			}
+		}
+		return launchChild(s, addr, exec.Command(path, args...))
 	}
 }
 
@@ -100,8 +127,8 @@ func (c *Cluster) join() error {
 			{"CONFIG", "SET", "cluster-announce-bus-port", b.port()},
 			{"CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i + 1)},
 		}
-		if i < clusterMasters {
-			first, end := clusterSlots*i/clusterMasters, clusterSlots*(i+1)/clusterMasters
+		if i < c.masters {
+			first, end := clusterSlots*i/c.masters, clusterSlots*(i+1)/c.masters
 			add := []string{"CLUSTER", "ADDSLOTS"}
 			for slot := first; slot < end; slot++ {
 				add = append(add, strconv.Itoa(slot))
@@ -121,9 +148,9 @@ func (c *Cluster) join() error {
 			return err
 		}
 	}
-	for i := clusterMasters; i < c.servers.Len(); i++ {
+	for i := c.masters; i < c.servers.Len(); i++ {
 		if err := await(func() error {
-			_, err := c.servers.Do(i, "CLUSTER", "REPLICATE", c.ids[i-clusterMasters])
+			_, err := c.servers.Do(i, "CLUSTER", "REPLICATE", c.ids[i-c.masters])
 			return err // as long as it does not know the master
 		}); err != nil {
 			return err
@@ -141,38 +168,54 @@ func (c *Cluster) isComplete() error {
 		}
 		text, _ := reply.(string)
 		info := resp.ParseInfo(text)
-		if info["cluster_state"] != "ok" || info["cluster_known_nodes"] != "6" ||
-			info["cluster_size"] != "3" {
+		if info["cluster_state"] != "ok" || info["cluster_size"] != strconv.Itoa(c.masters) ||
+			info["cluster_known_nodes"] != strconv.Itoa(c.servers.Len()) {
 			return fmt.Errorf("lockpipetest: server %d does not know the whole cluster: %v", i, info)
 		}
-		if reply, err = c.servers.Do(i, "INFO", "replication"); err != nil {
+		if _, err := c.isMaster(i); err != nil {
 			return err
-		}
-		text, _ = reply.(string)
-		if info := resp.ParseInfo(text); info["role"] == "slave" &&
-			info["master_link_status"] != "up" {
-			return fmt.Errorf("lockpipetest: server %d does not follow its master yet", i)
 		}
 		view, err := c.view(i)
 		if err != nil {
 			return err
 		}
-		if replicas := strings.Count(view, "slave "); replicas != clusterMasters {
+		if replicas := strings.Count(view, "slave "); replicas != c.masters {
 			return fmt.Errorf("lockpipetest: server %d knows %d replicas", i, replicas)
 		}
 	}
 	return nil
 }
 
-func (c *Cluster) addr(i int) string { return c.servers.nodes[i].port.addr }
-
-// URL returns the only entry of Config.Nodes for this cluster, as three nodes.
-func (c *Cluster) URL() string {
-	return "redis://" + c.addr(0) + "?cluster=3&addr=" + c.addr(1) + "&addr=" + c.addr(2)
+// isMaster returns whether a server is a master. It returns an error if it is a replica that does
+// not follow its master yet.
+func (c *Cluster) isMaster(i int) (bool, error) {
+	reply, err := c.servers.Do(i, "INFO", "replication")
+	if err != nil {
+		return false, err
+	}
+	text, _ := reply.(string)
+	info := resp.ParseInfo(text)
+	if info["role"] == "slave" && info["master_link_status"] != "up" {
+		return false, fmt.Errorf("lockpipetest: server %d does not follow its master yet", i)
+	}
+	return info["role"] == "master", nil
 }
 
-// Servers returns the six servers. A test can ask and break them like other nodes. A server that
-// comes back by Restart is in no cluster.
+func (c *Cluster) addr(i int) string { return c.servers.nodes[i].port.addr }
+
+// URL returns the only entry of Config.Nodes for this cluster, with a node for each master. It has
+// the addresses of the first masters.
+func (c *Cluster) URL() string {
+	url := fmt.Sprintf("redis://%s?cluster=%d", c.addr(0), c.masters)
+	for i := 1; i < c.masters; i++ {
+		url += "&addr=" + c.addr(i)
+	}
+	return url
+}
+
+// Servers returns the servers: first those that were masters at first, then their replicas. A test
+// can ask and break them like other nodes. A server that comes back by Restart is empty, and in the
+// cluster what it was, if no other server has taken its place.
 func (c *Cluster) Servers() *Nodes { return c.servers }
 
 // view returns what a server says of the cluster.
@@ -205,17 +248,31 @@ func (c *Cluster) Owner(i, slot int) (int, error) {
 }
 
 // replicaOf returns the number of the other server of the same shard.
-func replicaOf(server int) int { return (server + clusterMasters) % (2 * clusterMasters) }
+func (c *Cluster) replicaOf(server int) int { return (server + c.masters) % c.servers.Len() }
 
 // Failover makes the replica of a slot's owner the master, as an operator does with CLUSTER
 // FAILOVER. It returns when all servers that are not cut off name the new owner.
 func (c *Cluster) Failover(slot int) error {
 	return c.replace(slot, func(replica int) error {
-		return await(func() error { // a replica refuses while it does not know the master well
-			_, err := c.servers.Do(replica, "CLUSTER", "FAILOVER")
-			return err
-		})
+		return await(func() error { return c.failOverTo(replica) })
 	})
+}
+
+// failOverTo orders a failover, and returns when the replica is the master. Servers refuse to vote
+// if they have voted lately for the same, and then nothing happens.
+func (c *Cluster) failOverTo(replica int) error {
+	if _, err := c.isMaster(replica); err != nil {
+		return err
+	}
+	if _, err := c.servers.Do(replica, "CLUSTER", "FAILOVER"); err != nil {
+		return err // as long as it does not know the master well
+	}
+	for began := time.Now(); time.Since(began) < failoverTimeout; time.Sleep(pollInterval) {
+		if master, err := c.isMaster(replica); master || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("lockpipetest: server %d has got no votes", replica)
 }
 
 // Takeover makes the replica of a slot's owner the master by CLUSTER FAILOVER TAKEOVER, which asks
@@ -229,19 +286,20 @@ func (c *Cluster) Takeover(slot int) error {
 
 // replace has the replica of a slot's owner replace it.
 func (c *Cluster) replace(slot int, act func(replica int) error) error {
-	owner, err := c.ownerForMost(slot)
+	owner, err := c.Master(slot)
 	if err != nil {
 		return err
 	}
-	replica := replicaOf(owner)
+	replica := c.replicaOf(owner)
 	if err := act(replica); err != nil {
 		return err
 	}
 	return c.awaitOwner(slot, replica)
 }
 
-// ownerForMost returns the owner of a slot that most servers name which answer and are not cut off.
-func (c *Cluster) ownerForMost(slot int) (owner int, err error) {
+// Master returns the number of the server that has a slot. It is the one that most servers name
+// which answer and are not cut off.
+func (c *Cluster) Master(slot int) (owner int, err error) {
 	votes := make([]int, c.servers.Len())
 	for i, b := range c.buses {
 		if owner, err := c.Owner(i, slot); err == nil && owner >= 0 && !b.isCut() {
@@ -287,11 +345,11 @@ func (c *Cluster) Cut(servers ...int) {
 // MoveSlot moves a slot with its keys to the server that owns another slot, as redis-cli --cluster
 // reshard does. It returns when all servers name the new owner.
 func (c *Cluster) MoveSlot(slot, toOwnerOf int) error {
-	from, err := c.ownerForMost(slot)
+	from, err := c.Master(slot)
 	if err != nil {
 		return err
 	}
-	to, err := c.ownerForMost(toOwnerOf)
+	to, err := c.Master(toOwnerOf)
 	if err != nil || from == to {
 		return err
 	}

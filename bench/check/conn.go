@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -23,24 +24,66 @@ type conn struct {
 }
 
 // errSentinel is the error of a node whose address is not its own.
-var errSentinel = errors.New("no check asks sentinels or a cluster: give the master's own URL")
+var errSentinel = errors.New("no check asks sentinels for their master: give the master's own URL")
 
 // dial connects, authenticates and selects the database. The connection ends with ctx.
 func dial(ctx context.Context, e Endpoint) (*conn, error) {
-	if e.node.MasterSet != "" {
+	switch {
+	case e.node.Cluster > 0:
+		return dialOwner(ctx, e.node)
+	case e.node.MasterSet != "":
 		return nil, errSentinel
 	}
-	c, err := (&net.Dialer{}).DialContext(ctx, e.node.Network, e.node.Address)
+	return dialServer(ctx, e.node)
+}
+
+// dialOwner connects to the server that has the slot of a node in a Redis Cluster. It asks a server
+// for a key in the slot, and goes where it is sent.
+func dialOwner(ctx context.Context, node *endpoint.Endpoint) (*conn, error) {
+	const maxMoves = 5
+	var errs []error
+	for _, seed := range node.Sentinels {
+		at := &seed
+		for range maxMoves {
+			c, err := dialServer(ctx, at)
+			if err != nil {
+				errs = append(errs, err)
+				break
+			}
+			_, err = c.do("GET", node.Tag)
+			if err == nil {
+				return c, nil
+			}
+			c.close()
+			errs = append(errs, fmt.Errorf("%s: %w", at.Address, err))
+			to, moved := strings.CutPrefix(err.Error(), "MOVED ")
+			if !moved {
+				break
+			}
+			_, address, _ := strings.Cut(to, " ")
+			if strings.HasPrefix(address, ":") { // at the host that was asked
+				host, _, _ := net.SplitHostPort(at.Address)
+				address = net.JoinHostPort(host, address[1:])
+			}
+			at = seed.WithAddress(address)
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// dialServer is dial for a server.
+func dialServer(ctx context.Context, node *endpoint.Endpoint) (*conn, error) {
+	c, err := (&net.Dialer{}).DialContext(ctx, node.Network, node.Address)
 	if err != nil {
 		return nil, err
 	}
-	if e.node.TLS != nil {
-		c = tls.Client(c, e.node.TLS)
+	if node.TLS != nil {
+		c = tls.Client(c, node.TLS)
 	}
 	opened := newConn(ctx, c)
-	if err := opened.logIn(e.node); err != nil {
+	if err := opened.logIn(node); err != nil {
 		opened.close()
-		return nil, endpoint.WithoutPassword(err, e.node.Password)
+		return nil, endpoint.WithoutPassword(err, node.Password)
 	}
 	return opened, nil
 }

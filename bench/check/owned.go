@@ -37,7 +37,7 @@ func FindOwned(ctx context.Context, node Endpoint, prefix string) (all []Owned, 
 		return nil, err
 	}
 	defer c.close()
-	keys, err := c.scan(prefix)
+	keys, err := c.scan(node.node.Tag + prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -45,6 +45,9 @@ func FindOwned(ctx context.Context, node Endpoint, prefix string) (all []Owned, 
 		if all, err = c.appendOwned(all, some); err != nil {
 			return nil, err
 		}
+	}
+	for i := range all {
+		all[i].Key = strings.TrimPrefix(all[i].Key, node.node.Tag)
 	}
 	return all, nil
 }
@@ -103,8 +106,8 @@ func Free(ctx context.Context, node Endpoint, owned []Owned) (freed []Owned, err
 	for some := range slices.Chunk(owned, script.MaxKeys) {
 		var commands []byte
 		for _, o := range some {
-			commands = resp.AppendCommand(commands, "EVALSHA", script.Release.SHA, "1", o.Key,
-				"1", o.value)
+			commands = resp.AppendCommand(commands, "EVALSHA", script.Release.SHA, "1",
+				node.node.Tag+o.Key, "1", o.value)
 		}
 		if _, err := c.client.Write(commands); err != nil {
 			return freed, err

@@ -123,11 +123,12 @@ func (p *nodeProbe) exchange(ctx context.Context, q query) (found string, char b
 			return "", 0, err
 		}
 	}
-	value, err := p.conn.do("GET", q.key)
+	key := p.node.node.Tag + q.key
+	value, err := p.conn.do("GET", key)
 	if err != nil {
 		return "", 0, err
 	}
-	left, err := p.conn.do("PTTL", q.key)
+	left, err := p.conn.do("PTTL", key)
 	if err != nil {
 		return "", 0, err
 	}

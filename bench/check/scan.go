@@ -45,7 +45,7 @@ func countKeys(ctx context.Context, node Endpoint, prefix string) (int, error) {
 		return 0, err
 	}
 	defer c.close()
-	keys, err := c.scan(prefix)
+	keys, err := c.scan(node.node.Tag + prefix)
 	return len(keys), err
 }
 

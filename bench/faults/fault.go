@@ -15,28 +15,57 @@ type action struct {
 	// quarantines: the node may have forgotten keys, so that it does not vote for the longest TTL
 	// after the fault. A replica may have, whatever it shows when it is a master again.
 	quarantines bool
+	where       place
 }
+
+// place says to which nodes an action happens.
+type place int
+
+const (
+	anywhere place = iota
+	alone          // to masters of their own
+	together       // to the masters of a Redis Cluster
+)
 
 func (a action) String() string { return a.name }
 
 var (
-	freeze      = action{"freeze", true, false}       // SIGSTOP
-	kill        = action{"kill", false, true}         // SIGKILL, until a restart or the end
-	restart     = action{"restart", false, true}      // a new and empty server
-	wipe        = action{"flush", false, true}        // FLUSHALL
-	scriptFlush = action{"scriptflush", false, false} // SCRIPT FLUSH
-	reset       = action{"reset", false, false}       // all clients' connections are cut
-	readOnly    = action{"readonly", true, true}      // the replica of a master that is not there
-	oom         = action{"oom", true, false}          // no memory for writes
-	busy        = action{"busy", true, false}         // a script that never ends
-	demote      = action{"demote", true, true}        // the replica of an older copy of itself
-	failover    = action{"failover", true, true}      // its replica is the master
+	freeze      = action{"freeze", true, false, anywhere}       // SIGSTOP
+	kill        = action{"kill", false, true, anywhere}         // until a restart or the end
+	restart     = action{"restart", false, true, anywhere}      // a new and empty server
+	wipe        = action{"flush", false, true, anywhere}        // FLUSHALL
+	scriptFlush = action{"scriptflush", false, false, anywhere} // SCRIPT FLUSH
+	reset       = action{"reset", false, false, anywhere}       // connections of clients are cut
+	readOnly    = action{"readonly", true, true, alone}         // its master is not there
+	oom         = action{"oom", true, false, anywhere}          // no memory for writes
+	busy        = action{"busy", true, false, anywhere}         // a script that never ends
+	demote      = action{"demote", true, true, alone}           // an older copy is its master
+	failover    = action{"failover", true, true, anywhere}      // its replica is the master
+	takeover    = action{"takeover", false, true, together}     // its replica asks nobody
+	reshard     = action{"reshard", true, true, together}       // the slot moves to the next node
+	deposed     = action{"deposed", true, true, together}       // and the server does not know it
 )
 
 // actions are all of them, in the order in which messages name them. What a seed draws depends on
 // the order.
 var actions = []action{
 	freeze, kill, restart, wipe, scriptFlush, reset, readOnly, oom, busy, demote, failover,
+	takeover, reshard, deposed,
+}
+
+// happensIn reports whether the action happens to masters of a Redis Cluster, or else to others.
+func (a action) happensIn(cluster bool) bool {
+	return a.where == anywhere || (a.where == together) == cluster
+}
+
+// actionsIn returns those that happen to masters of a Redis Cluster, or else to others.
+func actionsIn(cluster bool) (all []action) {
+	for _, a := range actions {
+		if a.happensIn(cluster) {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // Fault is one thing that happens to one node.

@@ -14,6 +14,9 @@ const (
 	longestFault  = 3 * time.Second
 	// recovery is the time for Clients to connect to a node again.
 	recovery = time.Second
+	// deposedFor is how much longer than the longest TTL the new master of a slot waits, and a
+	// second or two in which Clients notice.
+	deposedFor = 6 * time.Second
 )
 
 // Draw says how a Plan is completed by random faults.
@@ -38,6 +41,7 @@ type outage struct {
 // name count as outages.
 type generator struct {
 	Draw
+	cluster bool
 	random  *rand.Rand
 	outages []outage
 }
@@ -45,7 +49,7 @@ type generator struct {
 // schedule returns all faults of a run in the order of their times. The same Draw returns the same
 // faults.
 func (p Plan) schedule(d Draw) []Fault {
-	g := &generator{Draw: d, random: rand.New(rand.NewPCG(d.Seed, 0))}
+	g := &generator{Draw: d, cluster: p.cluster, random: rand.New(rand.NewPCG(d.Seed, 0))}
 	for _, f := range p.list {
 		g.addOutage(f, p.list)
 	}
@@ -63,8 +67,9 @@ func (p Plan) schedule(d Draw) []Fault {
 // no outage, so there is always a fault.
 func (g *generator) next(at time.Duration) []Fault {
 	g.outages = slices.DeleteFunc(g.outages, func(o outage) bool { return o.to < at })
-	for _, i := range g.random.Perm(len(actions)) {
-		f := Fault{action: actions[i], at: at}
+	possible := actionsIn(g.cluster)
+	for _, i := range g.random.Perm(len(possible)) {
+		f := Fault{action: possible[i], at: at}
 		length := shortestFault + time.Duration(g.random.Int64N(int64(longestFault-shortestFault)))
 		if f.action.lasts {
 			f.length = length.Round(time.Millisecond)
@@ -104,6 +109,9 @@ func (g *generator) fits(drawn []Fault) bool {
 		return false
 	}
 	minority := (size - 1) / 2
+	if drawn[0].action == reshard {
+		minority-- // the next node is out, if it has the higher number
+	}
 	return drawn[0].action == scriptFlush || len(out) < minority
 }
 
@@ -127,6 +135,9 @@ func (g *generator) outage(f Fault, all []Fault) outage {
 	}
 	if f.action.quarantines {
 		o.to += g.TTL
+		if g.cluster {
+			o.to += deposedFor
+		}
 	}
 	return o
 }

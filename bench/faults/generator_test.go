@@ -42,7 +42,7 @@ func TestGenerator_LeavesAQuorumOfEachGroup(t *testing.T) {
 			Nodes: groups * size, Groups: groups, Duration: 30 * time.Second,
 			TTL: 2 * time.Second, Seed: seed,
 		}
-		plan, err := Parse("every:300ms", d.Nodes, d.Duration)
+		plan, err := Parse("every:300ms", d.Nodes, false, d.Duration)
 		require.NoError(t, err)
 		list := plan.schedule(d)
 		for _, f := range list {
@@ -60,21 +60,26 @@ func TestGenerator_LeavesAQuorumOfEachGroup(t *testing.T) {
 }
 
 // Goal: there is a random fault at each interval, never on a node that has one, and never on a
-// majority at the same time, faults asked for by name included. The same seed draws the same.
+// majority at the same time, faults asked for by name included. The same seed draws the same. In a
+// cluster a node is out for longer.
 func TestGenerator_LeavesAQuorum(t *testing.T) {
 	drawn := make(map[action]bool)
 	for nodes := 1; nodes <= 7; nodes++ {
-		for seed := range uint64(30) {
+		for seed := range uint64(60) {
 			d := Draw{
 				Nodes: nodes, Groups: 1, Duration: 30 * time.Second,
 				TTL: 2 * time.Second, Seed: seed,
+			}
+			forgets, cluster := d.TTL, seed%2 > 0
+			if cluster {
+				forgets += deposedFor
 			}
 			text := "every:300ms"
 			minority := (nodes - 1) / 2
 			if minority > 0 {
 				text = "kill:1@3s,every:300ms,restart:1@5s"
 			}
-			plan, err := Parse(text, nodes, d.Duration)
+			plan, err := Parse(text, nodes, cluster, d.Duration)
 			require.NoError(t, err)
 			list := plan.schedule(d)
 			require.NoError(t, checkOverlaps(list))
@@ -82,9 +87,10 @@ func TestGenerator_LeavesAQuorum(t *testing.T) {
 			starts := make(map[time.Duration]bool)
 			for _, f := range list {
 				require.Less(t, f.at, d.Duration)
-				require.LessOrEqual(t, outs(list, f.at, d.TTL), max(minority, 1),
+				require.LessOrEqual(t, outs(list, f.at, forgets), max(minority, 1),
 					"%d nodes at %v: %v", nodes, f.at, list)
 				require.True(t, minority > 0 || f.action == scriptFlush, "%v", f)
+				require.True(t, f.action.happensIn(cluster), "%v", f)
 				starts[f.at], drawn[f.action] = true, true
 			}
 			for k := 1; k < 100; k++ {

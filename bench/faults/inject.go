@@ -19,7 +19,9 @@ const (
 // target is one node that faults happen to. It is owned by one goroutine.
 type target struct {
 	nodes   *lockpipetest.Nodes
-	number  int // from 0
+	number  int     // from 0, of the server; in a cluster it is the one that has the slot
+	node    int     // from 0
+	shards  *shards // nil unless the nodes are in a cluster
 	routes  *Routes
 	growOld func() // waits until a copy of the keys is old enough
 	killed  bool
@@ -28,6 +30,11 @@ type target struct {
 // inject begins a fault. revert ends it: call it also after an error. It is nil if there is nothing
 // to end.
 func (t *target) inject(a action) (revert func() error, err error) {
+	if t.shards != nil && !t.killed {
+		if t.number, err = t.shards.master(t.node); err != nil {
+			return nil, err
+		}
+	}
 	switch a {
 	case freeze:
 		return func() error { return t.nodes.Thaw(t.number) }, t.nodes.Freeze(t.number)
@@ -53,7 +60,16 @@ func (t *target) inject(a action) (revert func() error, err error) {
 	case demote:
 		return t.demote()
 	case failover:
+		if t.shards != nil {
+			return t.shards.failOver(t.node)
+		}
 		return t.failOver()
+	case takeover:
+		return nil, t.shards.takeOver(t.node)
+	case reshard:
+		return t.shards.move(t.node)
+	case deposed:
+		return t.shards.depose(t.node, t.number)
 	}
 	return nil, fmt.Errorf("no such fault: %q", a)
 }

@@ -34,13 +34,14 @@ func (e *Error) Error() string { return fmt.Sprintf("fault %q: %s", e.Item, e.Re
 type Plan struct {
 	list     []Fault       // as given
 	interval time.Duration // between two random faults; 0: none
+	cluster  bool          // the nodes are in a Redis Cluster
 }
 
-// Parse reads a list of faults for a run of so many nodes that lasts for a duration. Items are such
-// as freeze:1@2s+3s, with commas between them, and every:1s for random ones. Its error is an
-// *Error.
-func Parse(text string, nodes int, duration time.Duration) (Plan, error) {
-	var plan Plan
+// Parse reads a list of faults for a run of so many nodes that lasts for a duration. cluster:
+// the nodes are in a Redis Cluster. Items are such as freeze:1@2s+3s, with commas between them, and
+// every:1s for random ones. Its error is an *Error.
+func Parse(text string, nodes int, cluster bool, duration time.Duration) (Plan, error) {
+	plan := Plan{cluster: cluster}
 	if text == "" {
 		return plan, nil
 	}
@@ -64,11 +65,19 @@ func (p *Plan) add(item string, nodes int, duration time.Duration) (remedy strin
 	if name == every {
 		return p.addRandom(rest, duration)
 	}
-	kind := slices.IndexFunc(actions, func(a action) bool { return a.name == name })
-	if kind < 0 {
-		return fmt.Sprintf("no action is called %q; choose one of %v, or every:1s", name, actions)
+	possible := actionsIn(p.cluster)
+	isNamed := func(a action) bool { return a.name == name }
+	kind := slices.IndexFunc(possible, isNamed)
+	switch {
+	case kind < 0 && slices.ContainsFunc(actions, isNamed):
+		return fmt.Sprintf("%s does not happen to nodes that %s; choose one of %v, or every:1s",
+			name, map[bool]string{
+				true: "are in a Redis Cluster", false: "are in no Redis Cluster",
+			}[p.cluster], possible)
+	case kind < 0:
+		return fmt.Sprintf("no action is called %q; choose one of %v, or every:1s", name, possible)
 	}
-	f := Fault{action: actions[kind]}
+	f := Fault{action: possible[kind]}
 	number, when, ok := strings.Cut(rest, "@")
 	if !ok {
 		return "no @time; " + faultForm

@@ -11,7 +11,7 @@ import (
 // Goal: a list is read as it is meant, and a fault prints itself in the form that is read.
 func TestParse_AndBack(t *testing.T) {
 	const text = "freeze:1@2s+3s, kill:2@4s,restart:2@6s,flush:3@0s,readonly:5@1m+500ms,every:1s"
-	plan, err := Parse(text, 5, time.Hour)
+	plan, err := Parse(text, 5, false, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, Plan{interval: time.Second, list: []Fault{
 		{freeze, 1, 2 * time.Second, 3 * time.Second},
@@ -21,7 +21,7 @@ func TestParse_AndBack(t *testing.T) {
 		{readOnly, 5, time.Minute, 500 * time.Millisecond},
 	}}, plan)
 	for _, f := range plan.list {
-		again, err := Parse(f.String(), 5, time.Hour)
+		again, err := Parse(f.String(), 5, false, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, []Fault{f}, again.list)
 	}
@@ -30,10 +30,12 @@ func TestParse_AndBack(t *testing.T) {
 		if a.lasts {
 			text += "+1s"
 		}
-		_, err := Parse(text, 5, time.Hour)
-		require.NoError(t, err)
+		for _, cluster := range []bool{false, true} {
+			_, err := Parse(text, 5, cluster, time.Hour)
+			require.Equal(t, a.happensIn(cluster), err == nil, text)
+		}
 	}
-	none, err := Parse("", 5, time.Hour)
+	none, err := Parse("", 5, false, time.Hour)
 	require.NoError(t, err)
 	require.Empty(t, none.schedule(Draw{Nodes: 5, Duration: time.Hour}))
 }
@@ -76,13 +78,18 @@ func TestParse_RefusesWithARemedy(t *testing.T) {
 			"too many; give at most",
 		},
 	} {
-		_, err := Parse(tc.text, 5, 10*time.Second)
+		_, err := Parse(tc.text, 5, false, 10*time.Second)
 		var wrong *Error
 		require.ErrorAs(t, err, &wrong, "%.40s", tc.text)
 		require.Equal(t, tc.item, wrong.Item)
 		require.Contains(t, wrong.Remedy, tc.remedy)
 		require.ErrorContains(t, wrong, tc.remedy)
 	}
-	_, err := Parse("every:1s", 5, 100*time.Hour)
+	_, err := Parse("demote:1@1s+1s", 3, true, time.Hour)
+	require.ErrorContains(t, err, "demote does not happen to nodes that are in a Redis Cluster; "+
+		"choose one of [freeze")
+	_, err = Parse("deposed:1@1s+1s", 3, false, time.Hour)
+	require.ErrorContains(t, err, "nodes that are in no Redis Cluster; choose one of [freeze")
+	_, err = Parse("every:1s", 5, false, 100*time.Hour)
 	require.ErrorContains(t, err, "more than 10000 faults in 100h0m0s; give a longer interval")
 }

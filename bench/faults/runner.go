@@ -22,25 +22,42 @@ type runner struct {
 	errs    []error
 }
 
+// Servers are what the faults of a run happen to.
+type Servers struct {
+	Nodes  *lockpipetest.Nodes
+	Routes *Routes
+	// Cluster has the servers, and Slots is the slot of each node, if they are in a Redis Cluster.
+	Cluster *lockpipetest.Cluster
+	Slots   []int
+}
+
 // Start starts the faults of a plan, whose times count from now. They end with ctx, after
 // d.Duration, or when stop is called. stop repairs the nodes and returns the faults that happened,
 // in the order in which they began. Its error is about faults that could not happen.
-func (p Plan) Start(ctx context.Context, nodes *lockpipetest.Nodes, routes *Routes,
-	d Draw,
-) (stop func() ([]Result, error)) {
+func (p Plan) Start(ctx context.Context, s Servers, d Draw) (stop func() ([]Result, error)) {
 	ctx, cancel := context.WithTimeout(ctx, d.Duration)
 	r := &runner{start: time.Now(), results: []Result{}}
 	byNode := make(map[int][]Fault)
 	for _, f := range p.schedule(d) {
 		byNode[f.node] = append(byNode[f.node], f)
 	}
+	var inCluster *shards
+	if s.Cluster != nil {
+		inCluster = &shards{cluster: s.Cluster, slots: s.Slots, cut: map[int]bool{}}
+	}
 	for number, own := range byNode {
-		t := &target{nodes: nodes, number: number - 1, routes: routes, growOld: waitForAge}
+		t := &target{
+			nodes: s.Nodes, number: number - 1, node: number - 1, shards: inCluster,
+			routes: s.Routes, growOld: waitForAge,
+		}
 		r.working.Go(func() { r.runFaults(ctx, t, own) })
 	}
 	return func() ([]Result, error) {
 		cancel()
 		r.working.Wait()
+		if inCluster != nil {
+			r.errs = append(r.errs, inCluster.awaitHealthy())
+		}
 		slices.SortFunc(r.results, func(a, b Result) int { return cmp.Compare(a.FromS, b.FromS) })
 		return r.results, errors.Join(r.errs...)
 	}
@@ -62,7 +79,7 @@ func (r *runner) runFaults(ctx context.Context, t *target, list []Fault) {
 	}
 	if t.killed {
 		begun := time.Now()
-		last := Fault{action: restart, node: t.number + 1}
+		last := Fault{action: restart, node: t.node + 1}
 		r.add(last, fmt.Sprintf("%s:%d at the end", last.action, last.node), begun, t.restart())
 	}
 }

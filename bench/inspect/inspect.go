@@ -5,7 +5,6 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -94,11 +93,10 @@ func (c Config) open(field, text string) (*nodes.Nodes, error) {
 		return nil, &bench.ConfigError{Field: field, Value: wrong.Value, Remedy: wrong.Remedy}
 	case err != nil:
 		return nil, err
-	case plan.Size()%c.Groups != 0:
+	}
+	if remedy := plan.CheckGroups(c.Groups, 1); remedy != "" {
 		return nil, &bench.ConfigError{
-			Field: "Groups", Value: strconv.Itoa(c.Groups),
-			Remedy: fmt.Sprintf("%d nodes can't be divided into so many groups of one size; give "+
-				"a divisor of %d, or other nodes", plan.Size(), plan.Size()),
+			Field: "Groups", Value: strconv.Itoa(c.Groups), Remedy: remedy,
 		}
 	}
 	return plan.Open()

@@ -30,6 +30,9 @@ var letters = []struct{ action, letter, meaning string }{
 	{"busy", "B", "busy with a script"},
 	{"demote", "D", "demoted to a replica"},
 	{"failover", "O", "failed over to its replica"},
+	{"takeover", "T", "taken over by its replica"},
+	{"reshard", "H", "slot moved to another master"},
+	{"deposed", "X", "deposed, and cut off from the cluster"},
 }
 
 func letterOf(action string) (letter, meaning string) {

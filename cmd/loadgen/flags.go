@@ -28,6 +28,7 @@ type options struct {
 	json    string         // a file name, "-" for stdout, "" for none
 	html    string         // a file name, "" for none
 	peers   string         // a file name, "" for none
+	cluster string         // how many masters of a cluster are the nodes; "" for none
 	hot     int            // what -hot says; in scenario hot it is config.Keys, else config.Hot
 }
 
@@ -79,6 +80,9 @@ func flags(o *options) *flag.FlagSet {
 		"`URLs` of the nodes with commas between them,\nlocal:N to start N redis-servers, or "+
 			"inprocess:N for nodes in the memory\nof this process, which local:N starts too if "+
 			"there is no redis-server")
+	set.StringVar(&o.cluster, "cluster", o.cluster, "`number` of masters of a Redis Cluster to "+
+		"start, each with a replica, and to use as nodes;\n3 is usual; it is -nodes cluster:N, and "+
+		"needs a redis-server")
 	set.IntVar(&c.Groups, "groups", c.Groups,
 		"`number` of groups of one size that the nodes are divided into, with the names g1, g2\n"+
 			"and so on; a key belongs to one")
@@ -126,19 +130,29 @@ func flags(o *options) *flag.FlagSet {
 		"the callers, as processes would")
 	set.Uint64Var(&c.Seed, "seed", c.Seed, "`number` that the choice of keys starts from; "+
 		"random unless given")
+	faultFlags(set, c)
+	inspectFlags(set, o)
+	ownerFlags(set, o)
+	outputFlags(set, o)
+	return set
+}
+
+// faultFlags adds the flags about what happens to nodes.
+func faultFlags(set *flag.FlagSet, c *bench.Config) {
 	set.StringVar(&c.Faults, "faults", c.Faults,
 		"`list` of what happens to nodes of local:N while the load runs, such "+
 			"as\nfreeze:1@2s+3s,kill:2@4s,restart:2@6s: action:node@time[+duration], with\n"+
 			"freeze, readonly, oom, busy, demote (it follows an older copy of itself),\n"+
 			"failover (a replica is the master meanwhile), all with a duration;\nkill, restart "+
 			"(empty), flush, scriptflush, reset (connections are cut);\n"+
+			"with -cluster all but readonly and demote, and also\n"+
+			"takeover (a replica is the master from then on, and has asked nobody), and\n"+
+			"reshard (the server of the next node has the slot), deposed (the master is cut\n"+
+			"off from the other servers, not from clients, and its replica takes over),\n"+
+			"both with a duration;\n"+
 			"every:1s is a random one each second, never on a majority of a group at once")
 	set.Uint64Var(&c.FaultSeed, "fault-seed", c.FaultSeed, "`number` that random faults start "+
 		"from; that of -seed unless given")
-	inspectFlags(set, o)
-	ownerFlags(set, o)
-	outputFlags(set, o)
-	return set
 }
 
 // inspectFlags adds -inspect, and the flags that need it.
@@ -197,6 +211,12 @@ func parse(args []string) (options, error) {
 	o.config = bench.DefaultConfig(o.config.Scenario)
 	for name, value := range given {
 		_ = set.Set(name, value) // it was accepted before
+	}
+	if o.cluster != "" {
+		if given["nodes"] != "" {
+			return options{}, fmt.Errorf("-cluster %q: it starts the nodes; leave out -nodes", o.cluster)
+		}
+		o.config.Nodes = "cluster:" + o.cluster
 	}
 	hot := given["hot"] != "" && o.config.Scenario == bench.Hot
 	cart := o.config.Scenario == bench.Cart || o.config.Scenario == bench.Combine

@@ -36,6 +36,18 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"-c many", `"many"`},
 		{"-scenario warm", `-scenario "warm": choose`},
 		{"-nodes local:none", `-nodes "local:none": give`},
+		{"-cluster 4", `-nodes "cluster:4": give cluster:N with N masters: 3,`},
+		{"-cluster 3 -nodes local:3", `-cluster "3": it starts the nodes; leave out -nodes`},
+		{"-cluster 3 -groups 3", `-groups "3": a Redis Cluster is one group; leave it 1`},
+		{"-inspect -cluster 3 -groups 3", `-groups "3": a Redis Cluster is one group`},
+		{
+			"-cluster 3 -faults demote:1@1s+1s",
+			`-faults "demote:1@1s+1s": fault 1: demote does not happen to nodes that are in a`,
+		},
+		{
+			"-faults deposed:1@1s+1s",
+			`-faults "deposed:1@1s+1s": fault 1: deposed does not happen to nodes that`,
+		},
 		{"-nodes ftp://h", `-nodes "entry 1": has the scheme ftp`},
 		{"-nodes redis://me:secret@h:port", `-nodes "entry 1":`},
 		{"-batch 10 -keys 5", `-batch "10": give`},
@@ -202,9 +214,9 @@ func TestFlags_Help(t *testing.T) {
 	require.Equal(t, exitSafe, code)
 	require.Empty(t, stderr)
 	for _, name := range []string{
-		"-nodes", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-others", "-cold",
-		"-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults", "-fault-seed",
-		"-seed", "-groups", "-inspect", "-json", "-html", "Ctrl-C",
+		"-nodes", "-cluster", "-scenario", "-c ", "-d ", "-rate", "-keys", "-hot", "-others",
+		"-cold", "-batch", "-hold", "-ttl", "-clients", "-leases", "-autoextend", "-faults",
+		"-fault-seed", "-seed", "-groups", "-inspect", "-json", "-html", "Ctrl-C",
 	} {
 		require.Contains(t, stdout, name)
 	}
@@ -240,6 +252,29 @@ func TestNodesNote_WithoutRedisServer(t *testing.T) {
 	require.Contains(t, r.NodesNote, "no redis-server is on the PATH. For real servers install one")
 	require.NotContains(t, stdout, "client CPU")
 	require.NotContains(t, string(text), `"client_cpu`)
+}
+
+// Goal: -cluster starts a Redis Cluster, and the table names it. Without a redis-server there is
+// none, and the error says what to install.
+func TestCluster_IsStarted(t *testing.T) {
+	args := []string{"-cluster", "3", "-d", "100ms", "-c", "2"}
+	t.Run("without", func(t *testing.T) {
+		t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+		t.Setenv("PATH", t.TempDir())
+		code, _, stderr := loadgen(t.Context(), args...)
+		require.Equal(t, exitUnsafe, code)
+		require.Contains(t, stderr, "loadgen: start nodes: cluster:3 needs a redis-server on the "+
+			"PATH, because nodes in the memory of this process are no Redis Cluster: install one")
+	})
+	if testing.Short() {
+		t.Skip("-short starts no cluster")
+	}
+	lockpipetest.RequireRedis(t)
+	code, stdout, stderr := loadgen(t.Context(), append(args, "-faults", "failover:1@50ms+1ms")...)
+	require.Equal(t, exitSafe, code, stderr)
+	require.Contains(t, stdout, "\n3 nodes: cluster:3 (redis-server)\n")
+	require.Contains(t, stdout, "failover:1@50ms+1ms")
+	require.Contains(t, stdout, "violations: 0   leftover keys: 0\n")
 }
 
 // Goal: the table and the JSON of real servers have no note on them, and the client's own figures.

@@ -33,6 +33,7 @@ var large = map[string]int{"multiplex": 2580, "internal/memorynode": 2490, "inte
 
 // mutexes are the packages with more than one mutex, and why.
 var mutexes = map[string]string{
+	"bench/faults":  "that of the results is a leaf, and held for no change of a cluster",
 	"internal/line": "that of the process's places comes before that of a node's watches",
 	"lease":         "a term's own guards its validity alone; the manager's is taken before it",
 	"lockpipetest":  "nodes, output and in-process nodes are independent leaves",
