@@ -37,7 +37,8 @@ func (s *server) run(ctx context.Context) {
 	defer s.hangUp()
 	for {
 		s.cluster.mu.Lock()
-		round, idle := s.cluster.round, s.seed && s.cluster.knowsMany()
+		round, seed := s.cluster.round, s.seed
+		idle := seed && s.cluster.knowsMany()
 		s.cluster.mu.Unlock()
 		if idle {
 			s.hangUp()
@@ -45,6 +46,9 @@ func (s *server) run(ctx context.Context) {
 			r, err := s.ask(ctx)
 			if ctx.Err() != nil {
 				return
+			}
+			if err != nil {
+				err = s.withRemedy(err, seed)
 			}
 			s.cluster.takeReport(s, round, r, err)
 		}
@@ -67,7 +71,7 @@ func (s *server) ask(ctx context.Context) (r report, err error) {
 		}
 		s.hangUp()
 		if !kept || ctx.Err() != nil { // the server may have ended the connection long ago
-			return r, s.withRemedy(err)
+			return r, err
 		}
 	}
 }
@@ -100,14 +104,10 @@ func (s *server) query(ctx context.Context) (r report, err error) {
 	stop := context.AfterFunc(ctx, func() { _ = endpoint.Abort(conn) })
 	asked := s.cluster.now()
 	read := func(v resp.Value) (err error) {
-		text, ok := v.AsString()
-		switch {
-		case v.Err() != nil:
-			return v.Err()
-		case !ok:
-			return resp.ErrNotRedis
+		if err = v.Err(); err == nil {
+			text, _ := v.AsString()
+			r, err = s.cluster.parse(text, s.endpoint)
 		}
-		r, err = s.cluster.parse(text, s.endpoint)
 		return err
 	}
 	err = s.conn.Do(append(
@@ -121,7 +121,7 @@ func (s *server) query(ctx context.Context) (r report, err error) {
 }
 
 // withRemedy returns the error of a server, with what to do about it and without a password.
-func (s *server) withRemedy(err error) error {
+func (s *server) withRemedy(err error, seed bool) error {
 	text := s.cluster.logins.Hide(err).Error()
 	remedy := ""
 	switch {
@@ -134,14 +134,8 @@ func (s *server) withRemedy(err error) error {
 		remedy = ": it is no server of a Redis Cluster; give the address of one, or leave out cluster"
 	}
 	from := "server"
-	if !s.isSeed() {
+	if !seed {
 		from = "as announced by the cluster, server"
 	}
 	return fmt.Errorf("%s %s: %s%s", from, s.endpoint.Address, text, remedy)
-}
-
-func (s *server) isSeed() bool {
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	return s.seed
 }

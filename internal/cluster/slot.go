@@ -2,14 +2,13 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/endpoint"
 )
 
 // Slot knows which server has one slot. It is endpoint.Masters.
@@ -28,37 +27,10 @@ type Slot struct {
 	leave context.CancelCauseFunc
 }
 
-// SwitchedError is why a connection was given up, or not made.
-type SwitchedError struct {
-	Slot     int
-	From, To string
-}
-
-// Error names both servers.
-func (e *SwitchedError) Error() string {
-	return fmt.Sprintf("the cluster names %s as the owner of slot %d now, in place of %s", e.To,
-		e.Slot, e.From)
-}
-
-// UnconfirmedError is why a node does not vote whose server too few others name.
-type UnconfirmedError struct {
-	Slot, Named, Size int
-	Owner             string // "" if nobody names any
-	Reasons           string // why others did not answer
-}
-
-// Error has the numbers, and what to do.
-func (e *UnconfirmedError) Error() string {
-	text := fmt.Sprintf("no server answered that knows the owner of slot %d", e.Slot)
-	if e.Owner != "" {
-		text = fmt.Sprintf("%d of the cluster's %d servers name %s as the owner of slot %d, and "+
-			"more than half have to (if servers are gone for good, have the cluster forget them)",
-			e.Named, e.Size, e.Owner, e.Slot)
-	}
-	if e.Reasons != "" {
-		text += ": " + e.Reasons
-	}
-	return text
+// switched returns why a connection is given up, or not made.
+func (s *Slot) switched(from, to string) error {
+	return fmt.Errorf("the cluster names %s as the owner of slot %d now, in place of %s", to,
+		s.number, from)
 }
 
 // owner returns the server of the highest epoch that a report of this round or a later one names,
@@ -90,7 +62,7 @@ func (s *Slot) update() {
 	}
 	s.confirmed.Store(int64(until))
 	if s.leave != nil && best.id != "" && best.address != s.using {
-		s.leave(&SwitchedError{s.number, s.using, best.address})
+		s.leave(s.switched(s.using, best.address))
 	}
 }
 
@@ -130,14 +102,17 @@ func (s *Slot) FindMaster(ctx context.Context) (string, error) {
 	}
 }
 
-// unconfirmed returns why there is no owner by the reports of a round and later ones.
+// unconfirmed returns why there is no owner by the reports of a round and later ones, and what to
+// do.
 func (s *Slot) unconfirmed(round int) error {
 	c := s.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	best, asked := s.owner(round)
-	e := &UnconfirmedError{
-		Slot: s.number, Named: len(asked), Size: c.size(), Owner: best.address,
+	text := fmt.Sprintf("no server answered that knows the owner of slot %d", s.number)
+	if best, asked := s.owner(round); best.address != "" {
+		text = fmt.Sprintf("%d of the cluster's %d servers name %s as the owner of slot %d, and "+
+			"more than half have to (if servers are gone for good, have the cluster forget them)",
+			len(asked), c.size(), best.address, s.number)
 	}
 	var reasons []string
 	for _, address := range slices.Sorted(maps.Keys(c.servers)) {
@@ -145,12 +120,14 @@ func (s *Slot) unconfirmed(round int) error {
 			reasons = append(reasons, err.Error())
 		}
 	}
-	e.Reasons = strings.Join(reasons, "; ")
-	return e
+	if reasons != nil {
+		text += ": " + strings.Join(reasons, "; ")
+	}
+	return errors.New(text)
 }
 
 // StartUsing is called by the owner before it connects to the server. The context that it returns
-// ends with a SwitchedError when another server is named.
+// ends when another server is named.
 func (s *Slot) StartUsing(
 	ctx context.Context, master string,
 ) (context.Context, context.CancelCauseFunc) {
@@ -169,7 +146,7 @@ func (s *Slot) WhyLeave(address string) error {
 	s.cluster.mu.Unlock()
 	switch {
 	case best.id != "" && best.address != address:
-		return &SwitchedError{s.number, address, best.address}
+		return s.switched(address, best.address)
 	case !s.Confirmed():
 		return s.unconfirmed(0)
 	}
@@ -185,5 +162,3 @@ func (s *Slot) UsedMaster() string {
 
 // DeposedFor returns DeposedFor.
 func (s *Slot) DeposedFor() time.Duration { return DeposedFor }
-
-var _ endpoint.Masters = (*Slot)(nil)
