@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxCluster is the most nodes of one Redis Cluster: each costs every lock a trip.
-	maxCluster = 15
+	// MaxCluster is the most nodes of one Redis Cluster: each costs every lock a trip.
+	MaxCluster = 15
 	// usualCluster is how many nodes of a Redis Cluster there are if the URL does not say.
 	usualCluster = 3
 	clusterPort  = "6379"
@@ -32,9 +32,9 @@ func Expand(texts []string) (all []string, err error) {
 			n, err = strconv.Atoi(value)
 		}
 		switch {
-		case err != nil || n < 1 || n > maxCluster || n%2 == 0:
+		case err != nil || n < 1 || n > MaxCluster || n%2 == 0:
 			return nil, fmt.Errorf("is not usable: cluster is not an odd number from 1 to %d: give "+
-				"cluster=3, if the cluster has three masters or more", maxCluster)
+				"cluster=3, if the cluster has three masters or more", MaxCluster)
 		case len(texts) > 1:
 			return nil, fmt.Errorf("is a Redis Cluster, and there are %d entries: a cluster is the "+
 				"only entry; give its other addresses as addr=host:port in the same URL", len(texts))

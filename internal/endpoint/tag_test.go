@@ -46,7 +46,7 @@ func TestTag_TheTagsAreFixedForEver(t *testing.T) {
 
 // The goal: each number of nodes has tags of one length, which differ.
 func TestTag_EveryNodeHasOne(t *testing.T) {
-	for n := 1; n <= maxCluster; n += 2 {
+	for n := 1; n <= MaxCluster; n += 2 {
 		seen := map[string]bool{}
 		for i := range n {
 			tag := tagOf(slotOf(i, n))

@@ -91,6 +91,7 @@ func TestInspector_OnlyReads(t *testing.T) {
 		require.Equal(t, map[string]bool{
 			"INFO": true, "CONFIG GET *appendfsync*": true,
 			"CONFIG GET repl-backlog-ttl": true,
+			"CONFIG GET cluster-*":        true,
 			"CLIENT TRACKING OFF":         true, "CLIENT CACHING NO": true, "TIME": true,
 			"GET app:lockpipe:admitted": true, "PTTL app:lockpipe:admitted": true,
 			"HGETALL app:lockpipe:layouts": true,

@@ -45,6 +45,7 @@ func (v *interview) identify(layouts string) error {
 		v.info(),
 		v.step(settings, "CONFIG GET", "*appendfsync*"),
 		v.step(settings, "CONFIG GET", "repl-backlog-ttl"),
+		v.step(settings, "CONFIG GET", "cluster-*"),
 		// No server is to notify this connection of anything.
 		v.step(anything, "CLIENT TRACKING", "OFF"),
 		v.step(anything, "CLIENT CACHING", "NO"), // an error while tracking is off

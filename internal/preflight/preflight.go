@@ -58,6 +58,7 @@ func Check(cfg *Config, nodes []Facts) []Finding {
 	}
 	f.checkPairs(nodes)
 	f.node = ""
+	f.checkClusters(nodes)
 	for i, n := range cfg.Sizes {
 		if !slices.Contains(cfg.Sizes[:i], n) {
 			f.checkNumber(n)

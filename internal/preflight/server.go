@@ -69,26 +69,14 @@ func (f *findings) checkCertificates(node *Facts) {
 	}
 }
 
-// checkShards reports if a Redis Cluster has fewer masters than it stands for nodes.
-func (f *findings) checkShards(node *Facts) {
-	switch {
-	case node.Shards == 0 || node.Shards >= node.SlotOf:
-	case node.Shards < 3:
-		f.errorf("is one of %d slots of a Redis Cluster with %d masters that have slots, and one "+
-			"server has one vote: use cluster=1, or three masters", node.SlotOf, node.Shards)
-	default:
-		f.errorf("is one of %d slots of a Redis Cluster with %d masters that have slots, and one "+
-			"server has one vote: add masters, or have all clients use a smaller number",
-			node.SlotOf, node.Shards)
-	}
-}
-
 // checkRole reports why a server refuses to write.
 func (f *findings) checkRole(node *Facts) {
 	if master, isReplica := node.master(); isReplica {
 		f.errorf("is a replica of %s and refuses locks: list a master of its own in its place", master)
 	}
-	f.checkShards(node)
+	if node.SlotOf > 0 && node.Info["connected_slaves"] == "0" {
+		f.warnf("has no replica: if it is lost, nobody has its slots until it is back")
+	}
 	if node.Info["loading"] == "1" || node.Info["async_loading"] == "1" {
 		f.warnf("is loading its data and refuses locks until that is done")
 	}
