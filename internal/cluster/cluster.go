@@ -39,8 +39,9 @@
 // for each slot alone and does not need it.
 //
 // The proof does not cover an administrator who gives a slot to a server by hand that is neither
-// its owner nor got its keys (CLUSTER SETSLOT, BUMPEPOCH in a partition), or who makes a cluster
-// forget servers that still run and that clients still reach.
+// its owner nor got its keys (CLUSTER SETSLOT, BUMPEPOCH in a partition), who makes a cluster
+// forget servers that still run and that clients still reach, or who starts a server again with an
+// older copy of its nodes.conf.
 package cluster
 
 import (

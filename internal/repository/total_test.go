@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 24_272
-	maxTrusted = 15_434
+	maxLinked  = 24_114
+	maxTrusted = 15_404
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
