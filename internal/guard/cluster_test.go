@@ -31,6 +31,14 @@ func TestPeers_OneServerOfAClusterHasOneVote(t *testing.T) {
 		c.guards[1].Left()
 		require.NoError(t, c.peers.Shared(2, f.nodes[1].RunID()))
 		require.NoError(t, c.look(2))
+		c.guards[2].Left()
+
+		c.admitted = func(i int) {
+			if i == 2 { // the other one comes when this one was admitted, and has no vote yet
+				require.NoError(t, c.look(1))
+			}
+		}
+		require.ErrorAs(t, c.look(2), new(*SharedServerError))
 	})
 }
 

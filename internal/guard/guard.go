@@ -373,10 +373,25 @@ func (g *Guard) endFormer(c *resp.Conn, admitted Server) error {
 			return err
 		}
 	}
-	if err := g.peers.takeSeat(g.config.Node, admitted.RunID); err != nil {
+	g.server = admitted
+	return nil
+}
+
+// TakeSeat records that the node votes, on the server that was admitted last. Config.Yield of other
+// nodes may be called from then on, and that of the node too: so the caller can find the connection
+// already. In a Redis Cluster only the node of the lowest number votes of those that lead to one
+// server. The error is why it is not this one. If it is, the others yield.
+func (g *Guard) TakeSeat() error {
+	p, node, runID := g.peers, g.config.Node, g.server.RunID
+	if err := p.Shared(node, runID); err != nil {
 		return err
 	}
-	g.server = admitted
+	p.setUp(node, true)
+	for i := node + 1; g.config.Yield != nil && i < len(p.guards); i++ {
+		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
+			p.guards[i].config.Yield(err)
+		}
+	}
 	return nil
 }
 

@@ -42,12 +42,16 @@ type client struct {
 	maxTTL time.Duration
 	log    bytes.Buffer
 	silent []bool // nodes that do not answer when they are to be asked for their entries
+	// admitted is called when a node was admitted, before it takes its seat.
+	admitted func(i int)
 }
 
 // client returns a client with this MaxTTL. change may change its guards; nil changes nothing.
 func (f *fleet) client(t *testing.T, maxTTL time.Duration, change func(*Config)) *client {
 	t.Helper()
-	c := &client{t: t, fleet: f, maxTTL: maxTTL, silent: make([]bool, len(f.nodes))}
+	c := &client{
+		t: t, fleet: f, maxTTL: maxTTL, silent: make([]bool, len(f.nodes)), admitted: func(int) {},
+	}
 	var names []string
 	for i := range f.nodes {
 		names = append(names, fmt.Sprint("n", i))
@@ -96,6 +100,10 @@ func (c *client) look(i int) error {
 	if err == nil && server.Memory != "" {
 		text, _ := c.fleet.nodes[i].Get("key")
 		require.Equal(c.t, text, server.Memory)
+	}
+	if err == nil {
+		c.admitted(i)
+		err = c.guards[i].TakeSeat()
 	}
 	return err
 }

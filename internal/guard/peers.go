@@ -83,23 +83,6 @@ func (e *SharedServerError) Error() string {
 		"slots to another master (redis-cli --cluster reshard), or add a master", e.Node, e.With)
 }
 
-// takeSeat records that a node votes, which leads to a server. In a Redis Cluster only the node of
-// the lowest number votes of those that lead there. The error is why it is not this one. If it is,
-// the others yield.
-func (p *Peers) takeSeat(node int, runID string) error {
-	if err := p.Shared(node, runID); err != nil {
-		return err
-	}
-	p.setUp(node, true)
-	inCluster := p.guards[node].config.Yield != nil
-	for i := node + 1; inCluster && i < len(p.guards); i++ {
-		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
-			p.guards[i].config.Yield(err)
-		}
-	}
-	return nil
-}
-
 // Shared returns why a node in a Redis Cluster has no vote on a server: a node of lower number has
 // it. It returns nil if none has.
 func (p *Peers) Shared(node int, runID string) error {

@@ -129,6 +129,9 @@ func (l *Link) connect(ctx context.Context) error {
 		cancel()
 		switched := context.Cause(using)
 		leave(nil)
+		if c := l.Current(); err != nil && c != nil {
+			_ = c.Close() // a late answer must not verify it: what its handshake noted is taken back
+		}
 		switch {
 		case err == nil:
 			return nil
@@ -212,7 +215,11 @@ func (l *Link) verify(ctx context.Context) error {
 			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
 		}
 	}
-	if err := l.proveUsable(ctx); err != nil {
+	err := l.proveUsable(ctx)
+	if err == nil { // now that it is the current one: a node that takes its vote finds it
+		err = l.guard.TakeSeat()
+	}
+	if err != nil {
 		c.Drop(err)
 		return err
 	}
