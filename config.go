@@ -9,8 +9,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -147,6 +147,12 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
+	named := func(groups []Group) (all []fleet.Group) {
+		for _, g := range groups {
+			all = append(all, fleet.Group(g))
+		}
+		return all
+	}
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
 			Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
@@ -154,7 +160,7 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 			Guard: multiplex.GuardMode(cfg.RestartGuard),
 		},
-		Groups: layout.Groups(cfg.Groups), Next: layout.Groups(cfg.Next), Owner: cfg.Owner,
+		Groups: named(cfg.Groups), Next: named(cfg.Next), Owner: cfg.Owner,
 	})
 	if err != nil {
 		err = invalid("%w", err)

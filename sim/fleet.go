@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/parts"
 )
 
 // nodeGroups are groups of nodes, by their numbers. nil stands for one group of all nodes.
@@ -19,16 +20,16 @@ type nodeGroups [][]int
 // clientLayout says which nodes a client uses, and for which keys.
 type clientLayout struct {
 	groups, next nodeGroups
-	places       *layout.Layout
+	places       *parts.Layout
 	maxTTL       time.Duration // of the client
 }
 
 func newClientLayout(addresses []string, groups, next nodeGroups) clientLayout {
 	named := groups.named(addresses)
 	if groups == nil {
-		named = []layout.Group{{Nodes: addresses}}
+		named = []fleet.Group{{Nodes: addresses}}
 	}
-	places, err := layout.New(named, next.named(addresses))
+	places, err := parts.NewLayout(named, next.named(addresses))
 	if err != nil {
 		panic(err)
 	}
@@ -54,9 +55,9 @@ func (l clientLayout) configure(cfg *lockpipe.Config, addresses []string) {
 }
 
 // named returns the groups with their names and addresses.
-func (g nodeGroups) named(addresses []string) (all []layout.Group) {
+func (g nodeGroups) named(addresses []string) (all []fleet.Group) {
 	for i, nodes := range g {
-		one := layout.Group{Name: fmt.Sprint("g", i)}
+		one := fleet.Group{Name: fmt.Sprint("g", i)}
 		for _, n := range nodes {
 			one.Nodes = append(one.Nodes, addresses[n])
 		}
@@ -68,11 +69,11 @@ func (g nodeGroups) named(addresses []string) (all []layout.Group) {
 // sets returns the sets of nodes in which a key needs a quorum.
 func (l clientLayout) sets(key string, addresses []string) (sets [][]int) {
 	for _, at := range l.places.Places(key) {
-		mux := l.places.Muxes[at.Mux]
-		for _, set := range mux.Systems[at.System] {
+		site := l.places.Sites[at.Site]
+		for _, set := range site.Systems[at.System] {
 			var nodes []int
 			for ; set != 0; set &= set - 1 {
-				name := mux.Nodes[set.Lowest()]
+				name := site.Nodes[set.Lowest()]
 				nodes = append(nodes, slices.Index(addresses, name))
 			}
 			sets = append(sets, nodes)
@@ -155,7 +156,7 @@ func drawGroups(rng *rand.Rand) (groups nodeGroups) {
 // sameGroups reports whether two layouts place keys alike, which is no move.
 func sameGroups(a, b nodeGroups) bool {
 	addresses := strings.Split("abcde", "")
-	return reflect.DeepEqual(layout.Sorted(a.named(addresses)), layout.Sorted(b.named(addresses)))
+	return reflect.DeepEqual(fleet.Sorted(a.named(addresses)), fleet.Sorted(b.named(addresses)))
 }
 
 // move moves the fleet from layout to layout, as docs/moving.md says: every client gets the next

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/layout"
 )
 
 const (
@@ -23,9 +21,9 @@ type Entry struct {
 	// MaxTTLMillis, or longer on a node that sentinels name.
 	WaitMillis   int64 `json:"wait_ms"`
 	MaxTTLMillis int64 `json:"max_ttl_ms"`
-	// Layouts are the one or two that these clients use: see layout.Sorted. There are none if they
+	// Layouts are the one or two that these clients use: see Sorted. There are none if they
 	// are too long.
-	Layouts [][]layout.Group `json:"layouts"`
+	Layouts [][]Group `json:"layouts"`
 
 	// Owner is that of the client that has renewed the entry last, or "-".
 	Owner string `json:"-"`
@@ -68,7 +66,7 @@ func inJSON(v any) string {
 }
 
 // describe returns layouts as people read them.
-func describe(layouts [][]layout.Group) string {
+func describe(layouts [][]Group) string {
 	texts := make([]string, len(layouts))
 	for i, groups := range layouts {
 		for _, g := range groups {

@@ -14,8 +14,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/layout"
 )
 
 // sightingTime is for how long a foreign layout is seen before it is logged. Meanwhile the other
@@ -24,8 +22,8 @@ const sightingTime = time.Second
 
 // Config says what a client leaves on its nodes.
 type Config struct {
-	// Layouts are the present one and, while the fleet moves, the next: see layout.Sorted.
-	Layouts [][]layout.Group
+	// Layouts are the present one and, while the fleet moves, the next: see Sorted.
+	Layouts [][]Group
 	Owner   string // may be empty
 	MaxTTL  time.Duration
 	Logger  *slog.Logger

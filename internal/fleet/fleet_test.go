@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/script"
-	"github.com/stretchr/testify/require"
 )
 
 // servers are some servers, which keep what they have when they restart.
@@ -48,18 +46,18 @@ func (all servers) client(t *testing.T, owner, names string, maxTTL time.Duratio
 ) *client {
 	t.Helper()
 	c := &client{wait: maxTTL}
-	var texts [][]layout.Group
+	var texts [][]Group
 	index := map[int]bool{}
 	var numbers []int
 	for _, l := range layouts {
-		var g layout.Group
+		var g Group
 		for _, i := range l {
 			g.Nodes = append(g.Nodes, fmt.Sprint(names, i))
 			if !index[i] {
 				index[i], numbers = true, append(numbers, i)
 			}
 		}
-		texts = append(texts, layout.Sorted([]layout.Group{g}))
+		texts = append(texts, Sorted([]Group{g}))
 	}
 	c.fleet = New(Config{
 		Layouts: texts, Owner: owner, MaxTTL: maxTTL,
@@ -424,12 +422,12 @@ func TestNode_LayoutsThatAreTooLongAreLeftOut(t *testing.T) {
 		all := newServers(1)
 		many := make([]int, 1000)
 		c := &client{servers: all, conns: make([]*resp.Conn, 1), soon: make([]bool, 1)}
-		g := layout.Group{Nodes: []string{"s0"}}
+		g := Group{Nodes: []string{"s0"}}
 		for i := range many {
 			g.Nodes = append(g.Nodes, fmt.Sprint("node-", i))
 		}
 		c.fleet = New(Config{
-			Layouts: [][]layout.Group{{g}}, MaxTTL: time.Minute,
+			Layouts: [][]Group{{g}}, MaxTTL: time.Minute,
 			Logger: slog.New(slog.DiscardHandler),
 		})
 		c.nodes = []*Node{c.fleet.Node(NodeConfig{Name: "s0", Key: "layouts", Wait: time.Minute})}
@@ -488,7 +486,7 @@ func TestParseEntries_LeavesOutWhatIsNone(t *testing.T) {
 }
 
 func TestDescribe_IsForPeople(t *testing.T) {
-	require.Equal(t, "a:1,b:1 and next g a:1; h c:1", describe([][]layout.Group{
+	require.Equal(t, "a:1,b:1 and next g a:1; h c:1", describe([][]Group{
 		{{Nodes: []string{"a:1", "b:1"}}},
 		{{Name: "g", Nodes: []string{"a:1"}}, {Name: "h", Nodes: []string{"c:1"}}},
 	}))

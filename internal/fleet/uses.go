@@ -4,8 +4,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/layout"
 )
 
 // inUse is for how long after its renewal an entry is compared. Its clients renew it each half
@@ -31,7 +29,7 @@ type Use struct {
 
 // Uses returns what the servers of a client's nodes show. own are the client's layouts, and ownText
 // is their Text.
-func Uses(own [][]layout.Group, servers []*Server) (all []*Use, ownText string) {
+func Uses(own [][]Group, servers []*Server) (all []*Use, ownText string) {
 	for _, s := range servers {
 		for _, e := range s.Entries {
 			u := &Use{Entry: e, Text: describe(e.Layouts)}
@@ -52,7 +50,7 @@ func Uses(own [][]layout.Group, servers []*Server) (all []*Use, ownText string) 
 }
 
 // isForeign reports whether an entry that server shows has certainly none of the own layouts.
-func isForeign(own [][]layout.Group, servers []*Server, e *Entry, server string) bool {
+func isForeign(own [][]Group, servers []*Server, e *Entry, server string) bool {
 	restarted := server != "" && !slices.Contains(slices.Collect(maps.Values(e.RunIDs)), server)
 	if time.Since(e.Renewed()) > inUse || len(own) == 0 || len(e.Layouts) == 0 || restarted {
 		return false
@@ -63,9 +61,9 @@ func isForeign(own [][]layout.Group, servers []*Server, e *Entry, server string)
 			runIDs[s.Node] = s.RunID
 		}
 	}
-	return !slices.ContainsFunc(own, func(mine []layout.Group) bool {
-		return slices.ContainsFunc(e.Layouts, func(theirs []layout.Group) bool {
-			return slices.EqualFunc(mine, theirs, func(g, h layout.Group) bool {
+	return !slices.ContainsFunc(own, func(mine []Group) bool {
+		return slices.ContainsFunc(e.Layouts, func(theirs []Group) bool {
+			return slices.EqualFunc(mine, theirs, func(g, h Group) bool {
 				return g.Name == h.Name && mayBeSame(g.Nodes, h.Nodes, runIDs, e.RunIDs)
 			})
 		})

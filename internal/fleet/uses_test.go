@@ -2,19 +2,17 @@ package fleet
 
 import (
 	"fmt"
+	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/lockpipe/lockpipe/internal/layout"
-	"github.com/stretchr/testify/require"
 )
 
-func groups(nodes ...string) []layout.Group { return []layout.Group{{Nodes: nodes}} }
+func groups(nodes ...string) []Group { return []Group{{Nodes: nodes}} }
 
 // used is an entry of these layouts that was just renewed.
-func used(runIDs map[string]string, layouts ...[]layout.Group) *Entry {
+func used(runIDs map[string]string, layouts ...[]Group) *Entry {
 	return &Entry{
 		WaitMillis: 1000, MaxTTLMillis: 1000, Layouts: layouts, RunIDs: runIDs,
 		Until: time.Now().Add(time.Second + outlasts),
@@ -25,15 +23,15 @@ func used(runIDs map[string]string, layouts ...[]layout.Group) *Entry {
 func TestForeign_OnlyIfCertain(t *testing.T) {
 	abc := groups("a", "b", "c")
 	ids := map[string]string{"a": "1", "b": "2", "c": "3"}
-	named := func(name string, nodes ...string) layout.Group {
-		return layout.Group{Name: name, Nodes: nodes}
+	named := func(name string, nodes ...string) Group {
+		return Group{Name: name, Nodes: nodes}
 	}
-	one := [][]layout.Group{abc}
+	one := [][]Group{abc}
 	a1, z3 := map[string]string{"a": "1"}, map[string]string{"z": "3"}
 	z4 := map[string]string{"z": "4"}
 	xyz := map[string]string{"x": "3", "y": "1", "z": "2"}
 	for name, test := range map[string]struct {
-		own     [][]layout.Group
+		own     [][]Group
 		e       *Entry
 		server  string
 		foreign bool
@@ -45,25 +43,25 @@ func TestForeign_OnlyIfCertain(t *testing.T) {
 		"one known, the same":  {one, used(z3, groups("a", "b", "z")), "", false},
 		"two names":            {one, used(xyz, groups("x", "y", "z")), "", false},
 		"own unknown": {
-			[][]layout.Group{groups("a", "b", "d")}, used(ids, abc), "", false,
+			[][]Group{groups("a", "b", "d")}, used(ids, abc), "", false,
 		},
 		"one layout alike": {
-			[][]layout.Group{groups("d"), abc}, used(ids, groups("e"), abc), "", false,
+			[][]Group{groups("d"), abc}, used(ids, groups("e"), abc), "", false,
 		},
 		"both with Next": {
-			[][]layout.Group{groups("a"), groups("b")}, used(ids, groups("c"), abc), "", true,
+			[][]Group{groups("a"), groups("b")}, used(ids, groups("c"), abc), "", true,
 		},
 		"groups": {
-			[][]layout.Group{{named("g", "a"), named("h", "b")}},
-			used(ids, []layout.Group{named("g", "a"), named("h", "b")}), "", false,
+			[][]Group{{named("g", "a"), named("h", "b")}},
+			used(ids, []Group{named("g", "a"), named("h", "b")}), "", false,
 		},
 		"nodes in other groups": {
-			[][]layout.Group{{named("g", "a"), named("h", "b")}},
-			used(ids, []layout.Group{named("g", "b"), named("h", "a")}), "", true,
+			[][]Group{{named("g", "a"), named("h", "b")}},
+			used(ids, []Group{named("g", "b"), named("h", "a")}), "", true,
 		},
 		"groups of other names": {
-			[][]layout.Group{{named("g", "a"), named("h", "b")}},
-			used(ids, []layout.Group{named("g", "a"), named("i", "b")}), "", true,
+			[][]Group{{named("g", "a"), named("h", "b")}},
+			used(ids, []Group{named("g", "a"), named("i", "b")}), "", true,
 		},
 		"too long to be kept": {one, used(ids), "", false},
 		"of this server":      {one, used(a1, groups("a")), "1", true},
@@ -74,9 +72,9 @@ func TestForeign_OnlyIfCertain(t *testing.T) {
 	}
 	e := used(nil, groups("a"))
 	e.Until = e.Until.Add(time.Second - inUse)
-	require.True(t, isForeign([][]layout.Group{abc}, knowing(ids), e, ""))
+	require.True(t, isForeign([][]Group{abc}, knowing(ids), e, ""))
 	e.Until = e.Until.Add(-2 * time.Second)
-	require.False(t, isForeign([][]layout.Group{abc}, knowing(ids), e, ""), "nobody renews it")
+	require.False(t, isForeign([][]Group{abc}, knowing(ids), e, ""), "nobody renews it")
 }
 
 // knowing returns servers with these run_ids, which they have always had.
@@ -89,7 +87,7 @@ func knowing(runIDs map[string]string) (all []*Server) {
 
 // The goal: a run_id that a node has got since an entry was renewed says nothing about that entry.
 func TestForeign_NotByWhatHasChangedSince(t *testing.T) {
-	own := [][]layout.Group{groups("a", "b")}
+	own := [][]Group{groups("a", "b")}
 	servers := []*Server{{Node: "a", RunID: "1"}, {Node: "b", RunID: "2"}}
 	e := used(map[string]string{"x": "1", "y": "9"}, groups("x", "y"))
 	require.True(t, isForeign(own, servers, e, "1"))
@@ -104,7 +102,7 @@ func TestUses_GathersWhatServersShow(t *testing.T) {
 	later.Until, later.Owner = e.Until.Add(time.Second), "later"
 	other := e
 	other.MaxTTLMillis--
-	all, own := Uses([][]layout.Group{groups("a", "b")}, []*Server{
+	all, own := Uses([][]Group{groups("a", "b")}, []*Server{
 		{Node: "a", Entries: []Entry{e}}, {Node: "b", Entries: []Entry{other, later}},
 	})
 	require.Equal(t, "a,b", own)

@@ -377,24 +377,6 @@ func (g *Guard) endFormer(c *resp.Conn, admitted Server) error {
 	return nil
 }
 
-// TakeSeat records that the node votes, on the server that was admitted last. Config.Yield of other
-// nodes may be called from then on, and that of the node too: so the caller can find the connection
-// already. In a Redis Cluster only the node of the lowest number votes of those that lead to one
-// server. The error is why it is not this one. If it is, the others yield.
-func (g *Guard) TakeSeat() error {
-	p, node, runID := g.peers, g.config.Node, g.server.RunID
-	if err := p.Shared(node, runID); err != nil {
-		return err
-	}
-	p.setUp(node, true)
-	for i := node + 1; g.config.Yield != nil && i < len(p.guards); i++ {
-		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
-			p.guards[i].config.Yield(err)
-		}
-	}
-	return nil
-}
-
 // Heard takes the longest of all layout entries on the admitted server, which was asked at a
 // moment.
 func (g *Guard) Heard(longest Longest, asked time.Time) {

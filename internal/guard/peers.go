@@ -83,6 +83,24 @@ func (e *SharedServerError) Error() string {
 		"slots to another master (redis-cli --cluster reshard), or add a master", e.Node, e.With)
 }
 
+// TakeSeat records that the node votes, on the server that was admitted last. Config.Yield of other
+// nodes may be called from then on, and that of the node too: so the caller can find the connection
+// already. In a Redis Cluster only the node of the lowest number votes of those that lead to one
+// server. The error is why it is not this one. If it is, the others yield.
+func (g *Guard) TakeSeat() error {
+	p, node, runID := g.peers, g.config.Node, g.server.RunID
+	if err := p.Shared(node, runID); err != nil {
+		return err
+	}
+	p.setUp(node, true)
+	for i := node + 1; g.config.Yield != nil && i < len(p.guards); i++ {
+		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
+			p.guards[i].config.Yield(err)
+		}
+	}
+	return nil
+}
+
 // Shared returns why a node in a Redis Cluster has no vote on a server: a node of lower number has
 // it. It returns nil if none has.
 func (p *Peers) Shared(node int, runID string) error {

@@ -130,7 +130,7 @@ func (l *Link) connect(ctx context.Context) error {
 		switched := context.Cause(using)
 		leave(nil)
 		if c := l.Current(); err != nil && c != nil {
-			_ = c.Close() // a late answer must not verify it: what its handshake noted is taken back
+			_ = c.Close() // no late answer verifies it: what its handshake noted is taken back
 		}
 		switch {
 		case err == nil:

@@ -12,7 +12,7 @@ func (m *Mux) Handle(c *Claim) string {
 	_, last := c.Fences()
 	h := ids.Handle{Keys: c.Keys(), Token: c.Token(), Fence: last}
 	for at := range c.parts {
-		h.Sets = append(h.Sets, at.sets...)
+		h.Sets = append(h.Sets, at.ids...)
 	}
 	return h.Text(m.prefix)
 }
@@ -21,8 +21,8 @@ func (m *Mux) Handle(c *Claim) string {
 // fleet moves, a part of which no set had the keys takes free keys, if each key is in a part of
 // which a set had it.
 func (c *Claim) Adopt(h *ids.Handle, takes string) {
-	hadKeys := func(at *place) bool {
-		return slices.ContainsFunc(at.sets, func(id int64) bool {
+	hadKeys := func(at *Place) bool {
+		return slices.ContainsFunc(at.ids, func(id int64) bool {
 			return slices.Contains(h.Sets, id)
 		})
 	}

@@ -98,7 +98,7 @@ type several struct {
 
 // one is one part of an attempt.
 type one struct {
-	at      *place
+	at      *Place
 	claim   *multiplex.Claim
 	attempt *multiplex.Attempt // nil: it starts when those before it are won
 	won     bool

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -14,65 +12,34 @@ import (
 // once. It must not be copied after that.
 type Claim struct {
 	first multiplex.Claim
-	at    *place // set once
-}
-
-// place is where a part of a claim is. That of a claim of one part is shared with other claims.
-type place struct {
-	group  int // the index of its Mux
-	mux    *multiplex.Mux
-	system uint8
-	sets   []int64 // a number for each set in which it needs a quorum: see ids.Handle
-
-	// Of the first part of a claim that has several.
-	keys []string // of all parts, in the order of the call
-	more []part   // the parts behind the first
+	at    *Place // set once
 }
 
 // part is one of the further parts of a claim.
 type part struct {
-	at    *place
+	at    *Place
 	claim multiplex.Claim
-}
-
-// placesOf returns the places of parts on the nodes of a Mux. The numbers of their sets do not
-// depend on the order of the nodes.
-func placesOf(group int, mux *multiplex.Mux, of layout.Mux) []place {
-	places := make([]place, len(of.Systems))
-	for i, sets := range of.Systems {
-		p := place{group: group, mux: mux, system: uint8(i)}
-		for _, set := range sets {
-			id := uint64(0)
-			for ; set != 0; set &= set - 1 {
-				id += ids.Weight(of.Nodes[set.Lowest()], "")
-			}
-			p.sets = append(p.sets, int64(id))
-		}
-		places[i] = p
-	}
-	return places
 }
 
 // Init gives the claim its keys, without the prefix, and its token, which ends with suffix. The
 // keys must differ from each other.
 func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
-	init := func(claim *multiplex.Claim, at *place, keys []string) {
+	init := func(claim *multiplex.Claim, at *Place, keys []string) {
 		claim.Init(m.prefix, keys, token, suffix)
-		claim.UseSystem(at.system)
+		claim.UseSystem(uint8(at.System))
 	}
-	if at, alone := m.onlyPlace(keys); alone {
-		c.at = m.place(at)
+	if c.at = m.Layout.onlyPlace(keys); c.at != nil {
 		init(&c.first, c.at, keys)
 		return
 	}
-	shares := m.split(keys)
-	at := *m.place(shares[0].at)
+	shares := m.Layout.split(keys)
+	at := *shares[0].at
 	at.keys, at.more = slices.Clone(keys), make([]part, len(shares)-1)
 	c.at = &at
 	init(&c.first, c.at, shares[0].keys)
 	for i, s := range shares[1:] {
 		p := &at.more[i]
-		p.at = m.place(s.at)
+		p.at = s.at
 		init(&p.claim, p.at, s.keys)
 	}
 }
@@ -89,32 +56,29 @@ func (c *ClaimAndAttempts) Joined() *Claim {
 	return &c.claim
 }
 
-// place returns the place of parts that are alone.
-func (m *Mux) place(at layout.Place) *place { return &m.places[at.Mux][at.System] }
-
-// onlyPlace returns the place of all keys, if they have no other.
-func (m *Mux) onlyPlace(keys []string) (at layout.Place, alone bool) {
+// onlyPlace returns the place of all keys; nil if they have several.
+func (l *Layout) onlyPlace(keys []string) (at *Place) {
 	for i, key := range keys {
-		places := m.Layout.Places(key)
+		places := l.Places(key)
 		if len(places) > 1 || i > 0 && places[0] != at {
-			return at, false
+			return nil
 		}
 		at = places[0]
 	}
-	return at, true
+	return at
 }
 
 // share is the keys of one place.
 type share struct {
-	at   layout.Place
+	at   *Place
 	keys []string
 }
 
 // split returns the keys of each place, in the fixed order of the places: contenders for the same
 // keys name the same one of them as the first that was refused.
-func (m *Mux) split(keys []string) (shares []share) {
+func (l *Layout) split(keys []string) (shares []share) {
 	for _, key := range keys {
-		for _, at := range m.Layout.Places(key) {
+		for _, at := range l.Places(key) {
 			i := slices.IndexFunc(shares, func(s share) bool { return s.at == at })
 			if i < 0 {
 				i = len(shares)
@@ -124,21 +88,21 @@ func (m *Mux) split(keys []string) (shares []share) {
 		}
 	}
 	slices.SortFunc(shares, func(a, b share) int {
-		return cmp.Or(a.at.Mux-b.at.Mux, a.at.System-b.at.System)
+		return cmp.Or(a.at.Site-b.at.Site, a.at.System-b.at.System)
 	})
 	return shares
 }
 
 // parts yields all parts of the claim.
-func (c *Claim) parts(yield func(at *place, claim *multiplex.Claim) bool) {
+func (c *Claim) parts(yield func(at *Place, claim *multiplex.Claim) bool) {
 	more := yield(c.at, &c.first)
 	for i := 0; more && i < len(c.at.more); i++ {
 		more = yield(c.at.more[i].at, &c.at.more[i].claim)
 	}
 }
 
-// Group returns the index of the group of the first part.
-func (c *Claim) Group() int { return c.at.group }
+// Group returns the index of the Site of the first part.
+func (c *Claim) Group() int { return c.at.Site }
 
 // HasSeveral reports whether the claim has more than one part.
 func (c *Claim) HasSeveral() bool { return len(c.at.more) > 0 }

@@ -6,6 +6,7 @@
 // rules of package multiplex by itself, and this package adds the votes of no two nodes.
 //
 // Most leases have one part. That costs nothing here: its attempts are those of package multiplex.
+// Layout says where keys are, and is pure.
 package parts
 
 import (
@@ -17,7 +18,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/holders"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -26,12 +26,11 @@ import (
 // Mux is a multiplex.Mux for each group of nodes. Groups that share nodes while the fleet moves
 // have one together. All methods are safe for concurrent use.
 type Mux struct {
-	Layout *layout.Layout
+	Layout *Layout
 	Fleet  *fleet.Fleet
-	Muxes  []*multiplex.Mux // as in Layout
+	Muxes  []*multiplex.Mux // of Layout.Sites
 
 	prefix string
-	places [][]place // by Mux and system, as layout.Place; set once
 }
 
 // New starts to connect the nodes of all groups in the background. It calls prepare for each
@@ -44,7 +43,7 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 		Layouts: nodes.layouts, Owner: nodes.Config.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger,
 	})
 	cfg.Fleet = m.Fleet
-	for i, of := range m.Layout.Muxes {
+	for i, of := range m.Layout.Sites {
 		cfg.Nodes, cfg.Systems = nil, of.Systems
 		for _, name := range of.Nodes {
 			cfg.Nodes = append(cfg.Nodes, nodes.urls[name])
@@ -55,7 +54,10 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 			_ = m.Close(context.Background())
 			return nil, fmt.Errorf("node %w", err) // which Read could not see
 		}
-		m.Muxes, m.places = append(m.Muxes, mux), append(m.places, placesOf(i, mux, of))
+		m.Muxes = append(m.Muxes, mux)
+		for _, at := range of.places {
+			at.mux = mux
+		}
 	}
 	return m, nil
 }
@@ -64,29 +66,29 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 // nodes of the key's first group, and behind them those of the second, if it has two.
 func (m *Mux) Line(key string, node int) *line.Node {
 	at := m.Layout.Places(key)
-	last := at[len(at)-1].Mux
+	last := at[len(at)-1].Site
 	if behind := m.offset(key, last); node >= behind {
 		return m.Muxes[last].Line(node - behind)
 	}
-	return m.Muxes[at[0].Mux].Line(node)
+	return at[0].mux.Line(node)
 }
 
 // offset returns how many numbers of Line are before those of one of the key's groups.
 func (m *Mux) offset(key string, group int) int {
-	if first := m.Layout.Places(key)[0].Mux; first != group {
-		return len(m.Layout.Muxes[first].Nodes)
+	if first := m.Layout.Places(key)[0].Site; first != group {
+		return len(m.Layout.Sites[first].Nodes)
 	}
 	return 0
 }
 
 // sets returns the sets of nodes in each of which the keys of a place need a quorum.
-func (m *Mux) sets(at layout.Place) []quorum.Nodes {
-	return m.Layout.Muxes[at.Mux].Systems[at.System]
+func (m *Mux) sets(at *Place) []quorum.Nodes {
+	return m.Layout.Sites[at.Site].Systems[at.System]
 }
 
 // side is one of the sets of nodes in which a key needs a quorum: of one group, or of two.
 type side struct {
-	at  layout.Place
+	at  *Place
 	set int // of the place's system
 }
 
@@ -106,7 +108,7 @@ func (m *Mux) sides(key string) (all []side) {
 func (m *Mux) Side(key string, refused []string, last int) int {
 	on, having := 0, 0
 	for i, s := range m.sides(key) {
-		mux, nodes := m.Muxes[s.at.Mux], m.sets(s.at)[s.set]
+		mux, nodes := s.at.mux, m.sets(s.at)[s.set]
 		if !slices.ContainsFunc(refused, func(name string) bool { return !mux.Has(nodes, name) }) {
 			on = i
 			having++
@@ -123,11 +125,11 @@ func (m *Mux) Side(key string, refused []string, last int) int {
 func (m *Mux) Arbiter(key string, on, skip int) int {
 	sides := m.sides(key)
 	s := sides[min(on, len(sides)-1)]
-	node := m.Muxes[s.at.Mux].Arbiter(uint8(s.at.System), s.set, m.prefix+key, skip)
+	node := s.at.mux.Arbiter(uint8(s.at.System), s.set, m.prefix+key, skip)
 	if node < 0 {
 		return node
 	}
-	return m.offset(key, s.at.Mux) + node
+	return m.offset(key, s.at.Site) + node
 }
 
 // QuorumReachable reports whether some group can reach a quorum.
@@ -140,19 +142,19 @@ func (m *Mux) QuorumReachable() bool {
 func (m *Mux) Lacking(keys []string) (group int, lacks bool) {
 	for _, key := range keys {
 		for _, at := range m.Layout.Places(key) {
-			if !m.Muxes[at.Mux].CanGrantIn(uint8(at.System)) {
-				return at.Mux, true
+			if !at.mux.CanGrantIn(uint8(at.System)) {
+				return at.Site, true
 			}
 		}
 	}
-	return m.Layout.Places(keys[0])[0].Mux, false
+	return m.Layout.Places(keys[0])[0].Site, false
 }
 
 // Nodes returns the state of each node, in configuration order, and the names of their groups.
 func (m *Mux) Nodes() (nodes []multiplex.NodeStatus, groups []string) {
 	for i, mux := range m.Muxes {
 		nodes = append(nodes, mux.Nodes()...)
-		groups = append(groups, m.Layout.Muxes[i].Groups...)
+		groups = append(groups, m.Layout.Sites[i].Groups...)
 	}
 	return nodes, groups
 }
@@ -164,7 +166,7 @@ func (m *Mux) Sets() (all [][]holders.Node) {
 		for _, n := range mux.Nodes() {
 			nodes = append(nodes, holders.Node{Name: n.Addr, State: n.State, Err: n.Err})
 		}
-		sets := quorum.Distinct(m.Layout.Muxes[group].Systems...)
+		sets := quorum.Distinct(m.Layout.Sites[group].Systems...)
 		all = append(all, subsets(sets, nodes)...)
 	}
 	return all

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -19,7 +19,7 @@ type Config struct {
 	// Systems and its Fleet.
 	multiplex.Config
 	// Groups, Next and Owner are those of lockpipe.Config.
-	Groups, Next []layout.Group
+	Groups, Next []fleet.Group
 	Owner        string
 }
 
@@ -33,8 +33,8 @@ const (
 // Nodes are the nodes of a configuration, each with a name.
 type Nodes struct {
 	Config    Config
-	layout    *layout.Layout
-	layouts   [][]layout.Group              // one or two, as layout.Sorted has them
+	layout    *Layout
+	layouts   [][]fleet.Group               // one or two, as fleet.Sorted has them
 	urls      map[string]string             // of each name, as the user has given it
 	endpoints map[string]*endpoint.Endpoint // of each name
 	names     map[string]string             // of each identity
@@ -55,7 +55,7 @@ func Read(cfg Config) (*Nodes, error) {
 		return nil, errors.New("Config.Nodes and Config.Groups are both set: give the nodes of " +
 			"the only group, or groups with their names")
 	case len(cfg.Nodes) > 0:
-		present, field = []layout.Group{{Nodes: cfg.Nodes}}, ""
+		present, field = []fleet.Group{{Nodes: cfg.Nodes}}, ""
 	}
 	groups, err := n.read(present, field)
 	if err != nil {
@@ -69,7 +69,7 @@ func Read(cfg Config) (*Nodes, error) {
 		return nil, errors.New("Config.Next has the same groups of the same nodes as the present " +
 			"layout: leave it out; the fleet has moved")
 	}
-	n.layout, err = layout.New(groups, next)
+	n.layout, err = NewLayout(groups, next)
 	if err != nil {
 		return nil, fmt.Errorf("Config.Groups and Config.Next %w", err)
 	}
@@ -84,7 +84,7 @@ func (n *Nodes) ToInspect(m *Mux) preflight.Config {
 		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
 		Layouts: n.layouts, Owner: cfg.Owner,
 	}
-	for i, of := range n.layout.Muxes {
+	for i, of := range n.layout.Sites {
 		for _, set := range quorum.Distinct(of.Systems...) {
 			to.Sizes = append(to.Sizes, set.Count())
 		}
@@ -107,12 +107,12 @@ func field(list string, group int) string {
 }
 
 // checkNames checks a list of groups with names.
-func checkNames(list string, groups []layout.Group) error {
+func checkNames(list string, groups []fleet.Group) error {
 	if len(groups) > maxGroups {
 		return fmt.Errorf("%s has %d groups: give at most %d", list, len(groups), maxGroups)
 	}
 	for i, g := range groups {
-		same := func(other layout.Group) bool { return other.Name == g.Name }
+		same := func(other fleet.Group) bool { return other.Name == g.Name }
 		first := slices.IndexFunc(groups, same)
 		switch {
 		case g.Name == "":
@@ -134,14 +134,14 @@ func checkNames(list string, groups []layout.Group) error {
 
 // read returns the groups of one layout with the names of their nodes. list is the name of the
 // field that has the groups; empty for Config.Nodes.
-func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, err error) {
+func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, err error) {
 	if list != "" {
 		if err := checkNames(list, groups); err != nil {
 			return nil, err
 		}
 	}
 	fields := make(map[string]string) // of each identity in this layout
-	var given []layout.Group          // for n.layouts
+	var given []fleet.Group           // for n.layouts
 	for g, group := range groups {
 		in := field(list, g)
 		texts, err := endpoint.Expand(group.Nodes)
@@ -154,7 +154,7 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
 				multiplex.MaxNodes)
 		}
-		own, all := layout.Group{Name: group.Name}, layout.Group{Name: group.Name}
+		own, all := fleet.Group{Name: group.Name}, fleet.Group{Name: group.Name}
 		for i, text := range group.Nodes {
 			if inCluster {
 				i = 0
@@ -180,7 +180,7 @@ func (n *Nodes) read(groups []layout.Group, list string) (named []layout.Group, 
 		named, given = append(named, own), append(given, all)
 	}
 	if len(given) > 0 {
-		n.layouts = append(n.layouts, layout.Sorted(given))
+		n.layouts = append(n.layouts, fleet.Sorted(given))
 	}
 	return named, nil
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -32,7 +32,7 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 			Logger: slog.New(slog.DiscardHandler),
 		}}
 		for i := range groups {
-			cfg.Groups = append(cfg.Groups, layout.Group{
+			cfg.Groups = append(cfg.Groups, fleet.Group{
 				Name: fmt.Sprint(i), Nodes: []string{fmt.Sprintf("node:%d", i+1)},
 			})
 		}
@@ -54,12 +54,12 @@ func TestClaim_OfOneGroupTakesNoMoreMemory(t *testing.T) {
 // that refused it. If both sets have these nodes, it goes on where it was.
 func TestSide_IsWhereAKeyIsRefused(t *testing.T) {
 	t.Parallel()
-	group := func(ports ...int) []layout.Group {
-		g := layout.Group{Name: "g"}
+	group := func(ports ...int) []fleet.Group {
+		g := fleet.Group{Name: "g"}
 		for _, port := range ports {
 			g.Nodes = append(g.Nodes, fmt.Sprint("127.0.0.1:", port))
 		}
-		return []layout.Group{g}
+		return []fleet.Group{g}
 	}
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{

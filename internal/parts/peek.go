@@ -6,7 +6,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -37,7 +36,7 @@ func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*a
 	names, lineNames := make([][]string, len(m.Muxes)), make([][]string, len(m.Muxes))
 	for _, key := range keys {
 		for _, place := range m.Layout.Places(key) {
-			group := place.Mux
+			group := place.Site
 			if all[group].at == nil {
 				all[group] = answers{at: make(map[string]int), mux: m, group: group}
 			}
@@ -77,7 +76,7 @@ func (all Answers) Sets() (nodes [][]holders.Node) {
 // setsOf returns the sets of nodes in which a key of the answers needs a quorum.
 func (a *answers) setsOf(key string) []quorum.Nodes {
 	places := a.mux.Layout.Places(key)
-	i := slices.IndexFunc(places, func(at layout.Place) bool { return at.Mux == a.group })
+	i := slices.IndexFunc(places, func(at *Place) bool { return at.Site == a.group })
 	return a.mux.sets(places[i])
 }
 

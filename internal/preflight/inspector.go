@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
 )
 
@@ -51,7 +51,7 @@ type Config struct {
 	// Sizes are how many nodes there are in each set in which a quorum is needed.
 	Sizes []int
 	// Layouts are those that the client uses, as in fleet.Config, and Owner is its own.
-	Layouts [][]layout.Group
+	Layouts [][]fleet.Group
 	Owner   string
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/guard"
-	"github.com/lockpipe/lockpipe/internal/layout"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
@@ -603,7 +602,7 @@ func leave(node *Facts, owner string, maxTTL, age time.Duration, runIDs string,
 ) {
 	field, err := json.Marshal(fleet.Entry{
 		WaitMillis: maxTTL.Milliseconds(), MaxTTLMillis: maxTTL.Milliseconds(),
-		Layouts: [][]layout.Group{{{Nodes: nodes}}},
+		Layouts: [][]fleet.Group{{{Nodes: nodes}}},
 	})
 	if err != nil {
 		panic(err)
@@ -628,7 +627,7 @@ func checkLayoutsInUse(t *testing.T) {
 	}
 	set := Config{
 		NodeTimeout: 50 * time.Millisecond, MaxTTL: time.Minute, Owner: "me",
-		Layouts: [][]layout.Group{{{Nodes: []string{"a", "b", "c"}}}},
+		Layouts: [][]fleet.Group{{{Nodes: []string{"a", "b", "c"}}}},
 	}
 	require.Equal(t, Info, worst(check(set, facts)))
 	leave(&facts[0], "me", time.Minute, 10*time.Second, ids, "a", "b", "c")

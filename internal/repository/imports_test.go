@@ -58,7 +58,7 @@ var allowedImports = map[string][]string{
 	"bench/waits":      {"bench/series"},
 	".": {
 		"multiplex", "lease", "batch", "internal/callbacks", "internal/calls", "internal/holders",
-		"internal/ids", "internal/layout", "internal/locker", "internal/parts", "internal/prefix",
+		"internal/fleet", "internal/ids", "internal/locker", "internal/parts", "internal/prefix",
 		"internal/preflight", "internal/quorum", "internal/stats", "internal/suspension",
 	},
 	"multiplex": {
@@ -86,7 +86,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster": {
 		trusted, "internal/endpoint", "internal/resp", "internal/suspension",
 	},
-	"internal/fleet":    {trusted, "script", "internal/guard", "internal/layout", "internal/resp"},
+	"internal/fleet":    {trusted, "script", "internal/guard", "internal/resp"},
 	"internal/holders":  {"internal/ids", "internal/link", "internal/resp", "internal/trip"},
 	"internal/keyqueue": {},
 	"internal/link": {
@@ -111,16 +111,15 @@ var allowedImports = map[string][]string{
 		"script", "internal/ids", "internal/line", "internal/link", "internal/refusals",
 		"internal/resp", "internal/stats", "internal/trip",
 	},
-	"internal/layout": {trusted, "internal/ids", "internal/quorum"},
 	"internal/outage": {},
 	"internal/parts": {
 		trusted,
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
-		"internal/layout", "internal/line", "internal/preflight", "internal/quorum",
+		"internal/line", "internal/preflight", "internal/quorum",
 	},
 	"internal/preflight": {
 		"internal/cluster", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/ids", "internal/layout", "internal/link", "internal/resp", "internal/sentinel",
+		"internal/ids", "internal/link", "internal/resp", "internal/sentinel",
 	},
 	"internal/prefix":        {},
 	"internal/quorum":        {trusted},

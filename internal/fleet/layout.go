@@ -1,6 +1,4 @@
-// Package layout says which groups of nodes there are, and which of them a key belongs to. It is
-// pure: it knows neither connections nor locks.
-package layout
+package fleet
 
 import (
 	"cmp"
@@ -11,17 +9,6 @@ import (
 type Group struct {
 	Name  string   `json:"group,omitempty"`
 	Nodes []string `json:"nodes"` // the names of its nodes
-}
-
-// Groups returns groups of another type with the same fields.
-func Groups[G ~struct {
-	Name  string
-	Nodes []string
-}](groups []G) (all []Group) {
-	for _, g := range groups {
-		all = append(all, Group(g))
-	}
-	return all
 }
 
 // Sorted returns the groups of a layout in the order of their names, each with its nodes in order.

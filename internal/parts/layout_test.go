@@ -1,4 +1,4 @@
-package layout_test
+package parts_test
 
 import (
 	"fmt"
@@ -7,41 +7,52 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockpipe/lockpipe/internal/layout"
+	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
-func group(name string, nodes ...string) layout.Group {
-	return layout.Group{Name: name, Nodes: nodes}
+func group(name string, nodes ...string) fleet.Group {
+	return fleet.Group{Name: name, Nodes: nodes}
 }
 
-func newLayout(t *testing.T, groups, next []layout.Group) *layout.Layout {
+func newLayout(t *testing.T, groups, next []fleet.Group) *parts.Layout {
 	t.Helper()
-	l, err := layout.New(groups, next)
+	l, err := parts.NewLayout(groups, next)
 	require.NoError(t, err)
 	return l
 }
 
+// requireSites looks at what others see of the sites.
+func requireSites(t *testing.T, l *parts.Layout, want ...parts.Site) {
+	t.Helper()
+	var sites []parts.Site
+	for _, s := range l.Sites {
+		sites = append(sites, parts.Site{Nodes: s.Nodes, Groups: s.Groups, Systems: s.Systems})
+	}
+	require.Equal(t, want, sites)
+}
+
 func TestPlaces_OneGroupHasEveryKeyInOnePlace(t *testing.T) {
-	l := newLayout(t, []layout.Group{group("", "h1", "h2", "h3")}, nil)
-	require.Equal(t, []layout.Place{{}}, l.Places("k"))
-	require.Equal(t, []layout.Mux{{
+	l := newLayout(t, []fleet.Group{group("", "h1", "h2", "h3")}, nil)
+	require.Len(t, l.Places("k"), 1)
+	requireSites(t, l, parts.Site{
 		Nodes: []string{"h1", "h2", "h3"}, Groups: []string{"", "", ""},
 		Systems: [][]quorum.Nodes{{0b111}},
-	}}, l.Muxes)
+	})
 }
 
 func TestPlaces_AKeyIsInTheGroupOfItsName(t *testing.T) {
-	groups := []layout.Group{group("a", "h1"), group("b", "h2"), group("c", "h3")}
+	groups := []fleet.Group{group("a", "h1"), group("b", "h2"), group("c", "h3")}
 	l := newLayout(t, groups, nil)
-	require.Len(t, l.Muxes, 3)
-	other := newLayout(t, []layout.Group{groups[2], groups[0], groups[1]}, nil)
+	require.Len(t, l.Sites, 3)
+	other := newLayout(t, []fleet.Group{groups[2], groups[0], groups[1]}, nil)
 	for i := range 1000 {
 		key := fmt.Sprint("k", i)
 		require.Equal(t, l.Group(key), other.Group(key), "the order of the groups does not matter")
 		place := l.Places(key)
 		require.Len(t, place, 1)
-		require.Equal(t, l.Group(key), l.Muxes[place[0].Mux].Groups[0])
+		require.Equal(t, l.Group(key), l.Sites[place[0].Site].Groups[0])
 		tagged := l.Group("cart{" + key + "}:x")
 		require.Equal(t, l.Group(key), tagged, "what is in braces counts")
 	}
@@ -51,7 +62,7 @@ func TestPlaces_AKeyIsInTheGroupOfItsName(t *testing.T) {
 // The goal: 1/4 of the keys move when a fourth group comes, all of them to it, and each group has
 // its share.
 func TestPlaces_AFurtherGroupTakesOnlyItsShare(t *testing.T) {
-	groups := []layout.Group{group("a", "1"), group("b", "2"), group("c", "3"), group("d", "4")}
+	groups := []fleet.Group{group("a", "1"), group("b", "2"), group("c", "3"), group("d", "4")}
 	three, four := newLayout(t, groups[:3], nil), newLayout(t, groups, nil)
 	const keys = 100_000
 	moved, counts := 0, map[string]int{}
@@ -71,21 +82,21 @@ func TestPlaces_AFurtherGroupTakesOnlyItsShare(t *testing.T) {
 }
 
 func TestPlaces_WhileNodesAreReplacedAKeyNeedsBothQuorums(t *testing.T) {
-	l := newLayout(t, []layout.Group{group("a", "h1", "h2", "h3")},
-		[]layout.Group{group("a", "h1", "h4", "h5")})
+	l := newLayout(t, []fleet.Group{group("a", "h1", "h2", "h3")},
+		[]fleet.Group{group("a", "h1", "h4", "h5")})
 	require.Len(t, l.Places("k"), 1)
-	require.Equal(t, []layout.Mux{{
+	requireSites(t, l, parts.Site{ // a node that stays is there once
 		Nodes:   []string{"h1", "h2", "h3", "h4", "h5"},
 		Groups:  []string{"a", "a", "a", "a", "a"},
 		Systems: [][]quorum.Nodes{{0b00111, 0b11001}},
-	}}, l.Muxes, "a node that stays is there once")
+	})
 }
 
 func TestPlaces_WhileAGroupIsAddedOnlyItsKeysAreInTwoPlaces(t *testing.T) {
 	a, b, c := group("a", "h1", "h2", "h3"), group("b", "h4"), group("c", "h5", "h6")
-	l := newLayout(t, []layout.Group{a, b}, []layout.Group{a, b, c})
-	require.Len(t, l.Muxes, 3)
-	after := newLayout(t, []layout.Group{a, b, c}, nil)
+	l := newLayout(t, []fleet.Group{a, b}, []fleet.Group{a, b, c})
+	require.Len(t, l.Sites, 3)
+	after := newLayout(t, []fleet.Group{a, b, c}, nil)
 	twice := 0
 	for i := range 3000 {
 		key := fmt.Sprint("k", i)
@@ -96,36 +107,36 @@ func TestPlaces_WhileAGroupIsAddedOnlyItsKeysAreInTwoPlaces(t *testing.T) {
 		}
 		twice++
 		require.Len(t, places, 2)
-		require.Equal(t, 2, places[1].Mux)
-		require.Equal(t, l.Group(key), l.Muxes[places[0].Mux].Groups[0])
+		require.Equal(t, 2, places[1].Site)
+		require.Equal(t, l.Group(key), l.Sites[places[0].Site].Groups[0])
 	}
 	require.InDelta(t, 1000, twice, 6*math.Sqrt(3000*2./9))
 }
 
-func TestPlaces_GroupsThatShareNodesAreInOneMux(t *testing.T) {
-	l := newLayout(t, []layout.Group{group("a", "1", "2"), group("b", "3", "4")},
-		[]layout.Group{group("a", "2", "3"), group("c", "5")})
-	require.Len(t, l.Muxes, 2)
-	require.Equal(t, []string{"1", "2", "3", "4"}, l.Muxes[0].Nodes)
+func TestPlaces_GroupsThatShareNodesAreInOneSite(t *testing.T) {
+	l := newLayout(t, []fleet.Group{group("a", "1", "2"), group("b", "3", "4")},
+		[]fleet.Group{group("a", "2", "3"), group("c", "5")})
+	require.Len(t, l.Sites, 2)
+	require.Equal(t, []string{"1", "2", "3", "4"}, l.Sites[0].Nodes)
 	require.ElementsMatch(t, [][]quorum.Nodes{
 		{0b0011, 0b0110}, {0b0011}, {0b1100, 0b0110}, {0b1100},
-	}, l.Muxes[0].Systems)
+	}, l.Sites[0].Systems)
 	for i := range 100 {
 		places := l.Places(fmt.Sprint("k", i))
 		for j, p := range places {
-			require.Equal(t, j, p.Mux, "no key is twice on one node")
+			require.Equal(t, j, p.Site, "no key is twice on one node")
 		}
 	}
 }
 
-func TestNew_RefusesMoreNodesThanAMuxTakes(t *testing.T) {
+func TestNew_RefusesMoreNodesThanASiteTakes(t *testing.T) {
 	var many, others []string
 	for i := range 40 {
 		many, others = append(many, fmt.Sprint("a", i)), append(others, fmt.Sprint("b", i))
 	}
 	others[0] = many[0]
-	_, err := layout.New([]layout.Group{group("a", many...)}, []layout.Group{group("a", others...)})
+	_, err := parts.NewLayout([]fleet.Group{group("a", many...)}, []fleet.Group{group("a", others...)})
 	require.ErrorContains(t, err, "79 different nodes")
-	_, err = layout.New([]layout.Group{group("a", many...)}, nil)
+	_, err = parts.NewLayout([]fleet.Group{group("a", many...)}, nil)
 	require.NoError(t, err)
 }
