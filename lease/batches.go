@@ -74,15 +74,9 @@ func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
 	now := m.now()
 	if m.closed || !m.canStart(now) {
 		m.batches--
-		if before != nil {
-			m.freeBatches = append(m.freeBatches, before)
-		}
 		return nil, false
 	}
-	if batch = before[:0]; batch == nil && len(m.freeBatches) > 0 {
-		last := len(m.freeBatches) - 1
-		batch, m.freeBatches = m.freeBatches[last][:0], m.freeBatches[:last]
-	}
+	batch = before[:0]
 	for n := 0; n < maxBatch && m.ready.Len() > 0; n++ {
 		t := m.ready.pop()
 		if e, ok := t.startAuto(now); ok {

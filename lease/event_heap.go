@@ -17,8 +17,7 @@ const children = 4
 // exact to the millisecond it costs a slot for each, and it wakes up for empty ones).
 type eventHeap struct {
 	events  []event
-	when    func(*Term) instant // the time of a term that is added
-	indexed bool                // the terms know their index
+	indexed bool // the terms know their index
 }
 
 type event struct {
@@ -32,9 +31,9 @@ func (h *eventHeap) first() *event { return &h.events[0] }
 // Len returns how many events there are.
 func (h *eventHeap) Len() int { return len(h.events) }
 
-// push adds a term.
-func (h *eventHeap) push(t *Term) {
-	h.events = append(h.events, event{h.when(t), t})
+// push adds a term with the time of its event.
+func (h *eventHeap) push(t *Term, at instant) {
+	h.events = append(h.events, event{at, t})
 	h.up(len(h.events) - 1)
 }
 

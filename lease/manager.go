@@ -76,9 +76,6 @@ type Manager struct {
 	lingerUntil instant    // when the ready ones stop lingering
 	extendAll   instant    // when ExtendAll was called last; 0: never
 	batches     int        // under way
-	// Memory of batches, at most maxBatches. An extension is large, and there may be ten thousands
-	// a second.
-	freeBatches [][]Extension
 	timer       *time.Timer
 	timerAt     instant // when the timer fires, on the monotonic clock alone; 0: it is not set
 	closed      bool
@@ -89,8 +86,7 @@ type Manager struct {
 func NewManager(cfg Config) *Manager {
 	m := &Manager{cfg: cfg, epoch: time.Now().Add(-1)} // no instant is 0
 	m.ctx, m.cancel = context.WithCancel(context.Background())
-	m.events = eventHeap{when: (*Term).nextEvent, indexed: true}
-	m.ready = eventHeap{when: (*Term).deadline}
+	m.events.indexed = true
 	return m
 }
 
@@ -134,7 +130,7 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	case t.began >= t.until:
 		return t.endBeforeStart(ErrExpired)
 	}
-	m.events.push(t)
+	m.events.push(t, t.nextEvent())
 	m.setTimer(m.next(t.began))
 	return nil
 }
@@ -247,7 +243,7 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		if m.ready.Len() == 0 || lingerUntil < m.lingerUntil {
 			m.lingerUntil = lingerUntil
 		}
-		m.ready.push(t)
+		m.ready.push(t, t.deadline())
 	}
 	m.startWorkers(now)
 	if m.events.Len() > 0 {

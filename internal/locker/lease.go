@@ -8,6 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
+	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Lease is the right to its keys until it ends. It is the user's lease, with other methods.
@@ -34,10 +35,12 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 		l, memory.lease.claim = &memory.lease, &memory.claim
 	} else {
 		memory := new(struct {
-			lease Lease
-			claim parts.ClaimAndAttempts
+			lease    Lease
+			claim    parts.Claim
+			attempts multiplex.Attempts
 		})
-		l, memory.lease.claim = &memory.lease, memory.claim.Joined()
+		l, memory.lease.claim = &memory.lease, &memory.claim
+		l.claim.UseMemory(&memory.attempts)
 	}
 	l.locker = k
 	random := k.tokens.Next()

@@ -44,17 +44,9 @@ func (c *Claim) Init(m *Mux, keys []string, token, suffix string) {
 	}
 }
 
-// ClaimAndAttempts is memory for a claim, and for the acquire and the release of its first part.
-type ClaimAndAttempts struct {
-	claim    Claim
-	attempts multiplex.Attempts
-}
-
-// Joined returns the claim, which uses the memory of the attempts. It is called once.
-func (c *ClaimAndAttempts) Joined() *Claim {
-	c.claim.first.UseMemory(&c.attempts)
-	return &c.claim
-}
+// UseMemory gives the first part memory for its acquire and its release: see
+// multiplex.Claim.UseMemory.
+func (c *Claim) UseMemory(a *multiplex.Attempts) { c.first.UseMemory(a) }
 
 // onlyPlace returns the place of all keys; nil if they have several.
 func (l *Layout) onlyPlace(keys []string) (at *Place) {

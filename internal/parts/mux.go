@@ -38,9 +38,9 @@ type Mux struct {
 // The error is about the nodes alone.
 func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, error) {
 	cfg := nodes.Config.Config
-	m := &Mux{Layout: nodes.layout, prefix: cfg.Prefix}
+	m := &Mux{Layout: nodes.Layout, prefix: cfg.Prefix}
 	m.Fleet = fleet.New(fleet.Config{
-		Layouts: nodes.layouts, Owner: nodes.Config.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger,
+		Layouts: nodes.Layouts, Owner: nodes.Config.Owner, MaxTTL: cfg.MaxTTL, Logger: cfg.Logger,
 	})
 	cfg.Fleet = m.Fleet
 	for i, of := range m.Layout.Sites {

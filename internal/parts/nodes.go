@@ -8,8 +8,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
-	"github.com/lockpipe/lockpipe/internal/preflight"
-	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -33,10 +31,10 @@ const (
 // Nodes are the nodes of a configuration, each with a name.
 type Nodes struct {
 	Config    Config
-	layout    *Layout
-	layouts   [][]fleet.Group               // one or two, as fleet.Sorted has them
+	Layout    *Layout
+	Layouts   [][]fleet.Group               // one or two, as fleet.Sorted has them
+	Endpoints map[string]*endpoint.Endpoint // of each name
 	urls      map[string]string             // of each name, as the user has given it
-	endpoints map[string]*endpoint.Endpoint // of each name
 	names     map[string]string             // of each identity
 }
 
@@ -45,7 +43,7 @@ type Nodes struct {
 func Read(cfg Config) (*Nodes, error) {
 	n := &Nodes{
 		Config: cfg, urls: make(map[string]string), names: make(map[string]string),
-		endpoints: make(map[string]*endpoint.Endpoint),
+		Endpoints: make(map[string]*endpoint.Endpoint),
 	}
 	present, field := cfg.Groups, "Config.Groups"
 	switch {
@@ -65,37 +63,15 @@ func Read(cfg Config) (*Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(n.layouts) > 1 && reflect.DeepEqual(n.layouts[0], n.layouts[1]) {
+	if len(n.Layouts) > 1 && reflect.DeepEqual(n.Layouts[0], n.Layouts[1]) {
 		return nil, errors.New("Config.Next has the same groups of the same nodes as the present " +
 			"layout: leave it out; the fleet has moved")
 	}
-	n.layout, err = NewLayout(groups, next)
+	n.Layout, err = NewLayout(groups, next)
 	if err != nil {
 		return nil, fmt.Errorf("Config.Groups and Config.Next %w", err)
 	}
 	return n, nil
-}
-
-// ToInspect returns what an inspection needs of the nodes. m is the client's; nil: there is none.
-func (n *Nodes) ToInspect(m *Mux) preflight.Config {
-	cfg := &n.Config
-	to := preflight.Config{
-		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Prefix: cfg.Prefix,
-		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
-		Layouts: n.layouts, Owner: cfg.Owner,
-	}
-	for i, of := range n.layout.Sites {
-		for _, set := range quorum.Distinct(of.Systems...) {
-			to.Sizes = append(to.Sizes, set.Count())
-		}
-		for _, name := range of.Nodes {
-			to.Endpoints = append(to.Endpoints, n.endpoints[name])
-		}
-		if m != nil {
-			to.Links = append(to.Links, m.Muxes[i].Links()...)
-		}
-	}
-	return to
 }
 
 // field returns the name of the field of a group's nodes. list is empty for Config.Nodes.
@@ -141,7 +117,7 @@ func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, er
 		}
 	}
 	fields := make(map[string]string) // of each identity in this layout
-	var given []fleet.Group           // for n.layouts
+	var given []fleet.Group           // for n.Layouts
 	for g, group := range groups {
 		in := field(list, g)
 		texts, err := endpoint.Expand(group.Nodes)
@@ -173,14 +149,14 @@ func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, er
 				return nil, err
 			}
 			if _, known := n.urls[name]; !known {
-				n.urls[name], n.endpoints[name] = text, e
+				n.urls[name], n.Endpoints[name] = text, e
 			}
 			own.Nodes, all.Nodes = append(own.Nodes, name), append(all.Nodes, e.LayoutName())
 		}
 		named, given = append(named, own), append(given, all)
 	}
 	if len(given) > 0 {
-		n.layouts = append(n.layouts, fleet.Sorted(given))
+		n.Layouts = append(n.Layouts, fleet.Sorted(given))
 	}
 	return named, nil
 }
@@ -196,7 +172,7 @@ func (n *Nodes) name(e *endpoint.Endpoint, field string, fields map[string]strin
 		case twice:
 			return "", fmt.Errorf("%s is the same master as %s (%s): list each once", field, first,
 				e.Name)
-		case other && n.endpoints[known].Database != e.Database:
+		case other && n.Endpoints[known].Database != e.Database:
 			return "", fmt.Errorf("%s is another database of %s: locks of the two do not exclude "+
 				"each other: give the same one", field, known)
 		case other:

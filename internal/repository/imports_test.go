@@ -115,7 +115,7 @@ var allowedImports = map[string][]string{
 	"internal/parts": {
 		trusted,
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
-		"internal/line", "internal/preflight", "internal/quorum",
+		"internal/line", "internal/quorum",
 	},
 	"internal/preflight": {
 		"internal/cluster", "internal/endpoint", "internal/fleet", "internal/guard",
