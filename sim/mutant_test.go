@@ -276,8 +276,8 @@ var brokenRules = []mutant{
 		mix: "forgetful,varied", finds: "both hold", from: 77,
 		edit: edit{
 			"internal/guard/peers.go",
-			"extra time.Duration) (wait time.Duration) {\n\tfor i, h := range p.heard {\n",
-			"extra time.Duration) (wait time.Duration) {\n\tfor i, h := range p.heard {\n" +
+			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n",
+			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n" +
 				"\t\tif i != node && simrand.Mutant(\"own\") {\n\t\t\tcontinue\n\t\t}\n",
 		},
 	},
@@ -346,9 +346,9 @@ var brokenRules = []mutant{
 		name: "failover", rule: "10 f: a node of a Sentinel does not wait longer",
 		test: "TestGuard_WaitsLongerForAMasterBySentinel",
 		edit: edit{
-			"internal/guard/peers.go", "\t\twait = max(wait, h.longest.MaxTTL+extra)\n",
+			"internal/guard/peers.go", "\t\twait = max(wait, h.MaxTTL+extra)\n",
 			"\t\tif simrand.Mutant(\"failover\") {\n\t\t\textra = 0\n\t\t}\n" +
-				"\t\twait = max(wait, h.longest.MaxTTL+extra)\n",
+				"\t\twait = max(wait, h.MaxTTL+extra)\n",
 		},
 		also: edit{
 			"internal/guard/peers.go", "\t\tif i == node {\n\t\t\twait = max",
@@ -359,8 +359,9 @@ var brokenRules = []mutant{
 		name: "seats", rule: "10: two nodes in a cluster have a vote each on one server",
 		test: "TestPeers_OneServerOfAClusterHasOneVote",
 		edit: edit{
-			"internal/guard/peers.go", "runID != \"\" && h.up && h.runID == runID &&",
-			"runID != \"\" && h.up && h.runID == runID && !simrand.Mutant(\"seats\") &&",
+			"internal/guard/peers.go", "runID != \"\" && p.up.Has(i) && p.heard(i).RunID == runID &&",
+			"runID != \"\" && p.up.Has(i) && p.heard(i).RunID == runID &&" +
+				" !simrand.Mutant(\"seats\") &&",
 		},
 	},
 	{

@@ -85,11 +85,11 @@ func (c *client) connect(t *testing.T, at int) (time.Duration, error) {
 	t.Cleanup(func() { _ = conn.Close() })
 	load := resp.Step{Command: []string{"SCRIPT", "LOAD", script.Layouts.Source}}
 	require.NoError(t, conn.Do(load))
-	longest, err := c.nodes[at].Admit(conn, c.servers[at].RunID())
+	err := c.nodes[at].Admit(conn, c.servers[at].RunID())
 	if err == nil {
 		c.conns[at] = conn
 	}
-	return longest.Wait, err
+	return c.nodes[at].Heard().Wait, err
 }
 
 // renew renews the entry on a node.
@@ -108,8 +108,8 @@ func (c *client) renew(t *testing.T, at int) (time.Duration, error) {
 		}})
 		return all, err
 	}
-	longest, err := c.nodes[at].Renew(t.Context(), run)
-	return longest.Wait, err
+	err := c.nodes[at].Renew(t.Context(), run)
+	return c.nodes[at].Heard().Wait, err
 }
 
 // work renews what is to be renewed soon, or all.

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -37,9 +36,17 @@ type Node struct {
 	warned bool   // that the entry is not renewed
 
 	// The owner writes these under Fleet.mu:
-	server    Server    // RunID is "" while the client is not connected
-	lastRunID string    // that the client knew
-	askedAt   time.Time // when the last answer was asked for
+	server Server // RunID is "" while the client is not connected
+	heard  Heard
+}
+
+// Heard is what the client has heard last of the entries on a node. The zero value is nothing.
+type Heard struct {
+	RunID string    // of the server; "" if it does not show it
+	At    time.Time // before the server was asked
+	// MaxTTL is the longest of all clients that have entries there, and Wait is how long the node
+	// has to wait for them: some seconds more, if a Sentinel names the node for one of them.
+	MaxTTL, Wait time.Duration
 }
 
 // Node adds a node. Others may be in use already: those of another group.
@@ -55,9 +62,8 @@ func (f *Fleet) Node(c NodeConfig) *Node {
 }
 
 // Admit leaves the client's entry on a server before its first vote, and reads those of others.
-// runID is the server's; "" if it does not show it. longest is that of all entries, also the own
-// one. The error is why the server must not be used.
-func (n *Node) Admit(c *resp.Conn, runID string) (longest guard.Longest, err error) {
+// runID is the server's; "" if it does not show it. The error is why the server must not be used.
+func (n *Node) Admit(c *resp.Conn, runID string) error {
 	return n.renew(runID, func(args []string) (texts []string, err error) {
 		take := func(v resp.Value) error {
 			for _, item := range v.Items {
@@ -72,13 +78,13 @@ func (n *Node) Admit(c *resp.Conn, runID string) (longest guard.Longest, err err
 }
 
 // Renew leaves the client's entry on the admitted server for longer, and reads those of others. run
-// runs a script that replies with a list of texts. longest is as in Admit. After an error nothing
-// is known, and FreshUntil has not moved.
+// runs a script that replies with a list of texts. After an error nothing is known, and Heard and
+// FreshUntil are as before.
 func (n *Node) Renew(ctx context.Context, run func(ctx context.Context, s *script.Script,
 	keys, args []string) ([]string, error),
-) (longest guard.Longest, err error) {
+) error {
 	keys := []string{n.config.Key}
-	longest, err = n.renew(n.server.RunID, func(args []string) ([]string, error) {
+	err := n.renew(n.server.RunID, func(args []string) ([]string, error) {
 		return run(ctx, script.Layouts, keys, args)
 	})
 	if err != nil && ctx.Err() == nil && !n.warned {
@@ -86,34 +92,32 @@ func (n *Node) Renew(ctx context.Context, run func(ctx context.Context, s *scrip
 		n.fleet.config.Logger.Warn("lockpipe: if that goes on, the node will not vote",
 			slog.String("node", n.config.Name), slog.Any("error", err))
 	}
-	return longest, err
+	return err
 }
 
 // renew runs script.Layouts with its arguments, and takes its reply. runID is the server's.
-func (n *Node) renew(runID string, run func(args []string) ([]string, error)) (
-	longest guard.Longest, err error,
-) {
+func (n *Node) renew(runID string, run func(args []string) ([]string, error)) error {
 	asked, serverMillis := time.Now(), int64(0)
 	texts, err := run(n.args(runID))
 	if err == nil {
 		serverMillis, err = strconv.ParseInt(append(texts, "")[0], 10, 64)
 	}
 	if err != nil {
-		return longest, fmt.Errorf("the layouts in use can't be kept in the key %q, which needs "+
+		return fmt.Errorf("the layouts in use can't be kept in the key %q, which needs "+
 			"+evalsha +hgetall +hset +hdel +pexpire +time: %w", n.config.Key, err)
 	}
 	entries := ParseEntries(texts[1:], serverMillis, asked)
-	longest = guard.Longest{MaxTTL: n.fleet.config.MaxTTL, Wait: n.config.Wait}
+	heard := Heard{runID, asked, n.fleet.config.MaxTTL, n.config.Wait}
 	for i := range entries {
-		longest.Wait = max(longest.Wait, entries[i].Wait())
-		longest.MaxTTL = max(longest.MaxTTL, entries[i].MaxTTL())
+		heard.Wait = max(heard.Wait, entries[i].Wait())
+		heard.MaxTTL = max(heard.MaxTTL, entries[i].MaxTTL())
 	}
 	learned := n.server.RunID != runID
 	n.fleet.mu.Lock()
-	if n.lastRunID != "" && n.lastRunID != runID {
+	if n.heard.RunID != "" && n.heard.RunID != runID {
 		n.server.Since = time.Now()
 	}
-	n.lastRunID, n.server.RunID, n.server.Entries, n.askedAt = runID, runID, entries, asked
+	n.heard, n.server.RunID, n.server.Entries = heard, runID, entries
 	appeared, log := n.fleet.look()
 	n.fleet.mu.Unlock()
 	n.warned = false
@@ -123,7 +127,7 @@ func (n *Node) renew(runID string, run func(args []string) ([]string, error)) (
 	if appeared || learned {
 		n.renewOthers()
 	}
-	return longest, nil
+	return nil
 }
 
 // args returns the arguments of script.Layouts. runID is that of the server.
@@ -160,18 +164,26 @@ func (n *Node) renewOthers() {
 	n.fleet.mu.Unlock()
 	for _, other := range all {
 		if other != n {
-			other.config.RenewSoon()
+			other.RenewSoon()
 		}
 	}
+}
+
+// RenewSoon lets Renew be called soon. Any goroutine may call it, as Heard.
+func (n *Node) RenewSoon() { n.config.RenewSoon() }
+
+// Heard returns what was heard last.
+func (n *Node) Heard() Heard {
+	n.fleet.mu.Lock()
+	defer n.fleet.mu.Unlock()
+	return n.heard
 }
 
 // FreshUntil returns until when the node's votes count, as far as the client's entry is concerned:
 // up to then it outlasts every lock that the client takes. A renewal moves it on. Any goroutine may
 // call it.
 func (n *Node) FreshUntil() time.Time {
-	n.fleet.mu.Lock()
-	defer n.fleet.mu.Unlock()
-	return n.askedAt.Add(outlasts - margin)
+	return n.Heard().At.Add(outlasts - margin)
 }
 
 // UntilRenewal returns after what time to call Renew again. It is random, so that the clients of a

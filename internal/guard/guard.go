@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -42,12 +43,10 @@ type Config struct {
 	// Yield is not nil if the node is in a Redis Cluster. It is called when a node of lower number
 	// has the server's vote, and must not block.
 	Yield func(why error)
-	// LeaveEntry leaves the client's layout entry on a server before it may vote, and returns the
-	// longest of all entries there.
-	LeaveEntry func(c *resp.Conn, runID string) (Longest, error)
-	// RenewSoon has the layout entry renewed soon, and Heard called then. It must not block.
-	RenewSoon func()
-	Logger    *slog.Logger
+	// Layouts is the node in the client's fleet. The guard leaves the client's layout entry on a
+	// server before it may vote.
+	Layouts *fleet.Node
+	Logger  *slog.Logger
 }
 
 // Guard decides for one node whether a connection may be used. The goroutine that connects the node
@@ -135,7 +134,7 @@ func (g *Guard) examine(ctx context.Context, c *resp.Conn, setup []resp.Step) (S
 	if guarded {
 		g.meet(&s)
 	}
-	if err := g.leaveEntry(c, s.server.runID); err != nil {
+	if err := g.config.Layouts.Admit(c, s.server.runID); err != nil {
 		return Server{}, err
 	}
 	admitted := Server{RunID: s.server.runID, clientID: s.server.clientID}
@@ -146,16 +145,6 @@ func (g *Guard) examine(ctx context.Context, c *resp.Conn, setup []resp.Step) (S
 		admitted.Memory = s.text
 	}
 	return admitted, g.endFormer(c, admitted)
-}
-
-// leaveEntry leaves the client's layout entry on the server, and hears the others.
-func (g *Guard) leaveEntry(c *resp.Conn, runID string) error {
-	asked := time.Now()
-	longest, err := g.config.LeaveEntry(c, runID)
-	if err == nil {
-		g.peers.hear(g.config.Node, hearing{runID: runID, at: asked, longest: longest})
-	}
-	return err
 }
 
 // introduce does the setup, asks the server what it is, and reads the key.
@@ -239,7 +228,7 @@ func (g *Guard) settle(ctx context.Context, c *resp.Conn, s *sight) error {
 		case d.action == wait && looksAgain && time.Now().Before(until):
 			sleep(ctx, pause)
 			pause = pause * 5 / 4
-			if err := g.leaveEntry(c, s.server.runID); err != nil {
+			if err := g.config.Layouts.Admit(c, s.server.runID); err != nil {
 				return err
 			}
 			if err := c.Do(g.read(s)...); err != nil {
@@ -375,12 +364,6 @@ func (g *Guard) endFormer(c *resp.Conn, admitted Server) error {
 	}
 	g.server = admitted
 	return nil
-}
-
-// Heard takes the longest of all layout entries on the admitted server, which was asked at a
-// moment.
-func (g *Guard) Heard(longest Longest, asked time.Time) {
-	g.peers.hear(g.config.Node, hearing{runID: g.server.RunID, at: asked, longest: longest})
 }
 
 // Answered reports whether a server has answered a whole handshake, now or earlier.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -18,15 +20,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fleet is masters in memory, and what clients have left there.
-type fleet struct {
-	nodes   []*memorynode.Node
-	mu      sync.Mutex
-	entries []Longest // on each node; guarded by mu
-}
+// masters are in memory.
+type masters struct{ nodes []*memorynode.Node }
 
-func newFleet(nodes int) *fleet {
-	f := &fleet{entries: make([]Longest, nodes)}
+func newFleet(nodes int) *masters {
+	f := new(masters)
 	for i := range nodes {
 		f.nodes = append(f.nodes, memorynode.New(i, 1))
 	}
@@ -36,7 +34,7 @@ func newFleet(nodes int) *fleet {
 // client is a client of a fleet.
 type client struct {
 	t      *testing.T
-	fleet  *fleet
+	fleet  *masters
 	peers  *Peers
 	guards []*Guard
 	maxTTL time.Duration
@@ -44,10 +42,11 @@ type client struct {
 	silent []bool // nodes that do not answer when they are to be asked for their entries
 	// admitted is called when a node was admitted, before it takes its seat.
 	admitted func(i int)
+	turns    []chan struct{} // of each node: for one goroutine at a time
 }
 
 // client returns a client with this MaxTTL. change may change its guards; nil changes nothing.
-func (f *fleet) client(t *testing.T, maxTTL time.Duration, change func(*Config)) *client {
+func (f *masters) client(t *testing.T, maxTTL time.Duration, change func(*Config)) *client {
 	t.Helper()
 	c := &client{
 		t: t, fleet: f, maxTTL: maxTTL, silent: make([]bool, len(f.nodes)), admitted: func(int) {},
@@ -57,46 +56,47 @@ func (f *fleet) client(t *testing.T, maxTTL time.Duration, change func(*Config))
 		names = append(names, fmt.Sprint("n", i))
 	}
 	c.peers = NewPeers(names, []quorum.Nodes{quorum.First(len(f.nodes))})
+	clients := fleet.New(fleet.Config{MaxTTL: maxTTL, Logger: slog.New(slog.DiscardHandler)})
 	for i := range f.nodes {
 		cfg := Config{
 			Node: i, Name: names[i], Key: "key", Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
-			RenewSoon: func() { go c.renew(i) },
 		}
 		if change != nil {
 			change(&cfg)
 		}
-		cfg.LeaveEntry = func(*resp.Conn, string) (Longest, error) {
-			return c.leave(i, cfg.Extra), nil
-		}
+		cfg.Layouts = clients.Node(fleet.NodeConfig{
+			Name: names[i], Key: "layouts", Wait: maxTTL + cfg.Extra,
+			RenewSoon: func() { go c.renew(i) },
+		})
 		c.guards = append(c.guards, c.peers.Guard(cfg))
+		c.turns = append(c.turns, make(chan struct{}, 1))
 	}
 	return c
 }
 
 // renew renews the client's entry on a node that answers.
 func (c *client) renew(i int) {
-	if !c.silent[i] {
-		longest := c.leave(i, 0)
-		c.peers.hear(i, hearing{c.fleet.nodes[i].RunID(), time.Now(), longest, true})
+	c.turns[i] <- struct{}{}
+	defer func() { <-c.turns[i] }()
+	if n := c.guards[i].config.Layouts; !c.silent[i] {
+		conn := resp.NewConn(c.fleet.nodes[i].Dial())
+		defer func() { _ = conn.Close() }()
+		_, _ = conn.Ask("SCRIPT", "LOAD", script.Layouts.Source)
+		_ = n.Admit(conn, c.fleet.nodes[i].RunID())
 	}
-}
-
-// leave leaves the client's entry on a node, and returns the longest there.
-func (c *client) leave(i int, extra time.Duration) Longest {
-	c.fleet.mu.Lock()
-	defer c.fleet.mu.Unlock()
-	e := &c.fleet.entries[i]
-	e.MaxTTL, e.Wait = max(e.MaxTTL, c.maxTTL), max(e.Wait, c.maxTTL+extra)
-	return *e
 }
 
 // look makes a handshake with a node. The error is nil if the node votes.
 func (c *client) look(i int) error {
 	c.t.Helper()
+	c.turns[i] <- struct{}{}
+	defer func() { <-c.turns[i] }()
 	conn := c.fleet.nodes[i].Dial()
 	defer func() { _ = conn.Close() }()
-	load := resp.Step{Command: []string{"SCRIPT", "LOAD", script.Guard.Source}}
-	server, err := c.guards[i].Admit(c.t.Context(), conn, []resp.Step{load})
+	server, err := c.guards[i].Admit(c.t.Context(), conn, []resp.Step{
+		{Command: []string{"SCRIPT", "LOAD", script.Guard.Source}},
+		{Command: []string{"SCRIPT", "LOAD", script.Layouts.Source}},
+	})
 	if err == nil && server.Memory != "" {
 		text, _ := c.fleet.nodes[i].Get("key")
 		require.Equal(c.t, text, server.Memory)
@@ -134,7 +134,7 @@ func (c *client) quarantined(i int, why string) time.Duration {
 }
 
 // key is the guard's key on a node.
-func (f *fleet) key(i int) string {
+func (f *masters) key(i int) string {
 	text, _ := f.nodes[i].Get("key")
 	return text
 }
@@ -207,13 +207,14 @@ func TestGuard_AStrictClientMakesNoFirstUse(t *testing.T) {
 }
 
 // votes has all nodes of a new fleet vote for a client.
-func votes(t *testing.T, nodes int) (*fleet, *client) {
+func votes(t *testing.T, nodes int) (*masters, *client) {
 	t.Helper()
 	f := newFleet(nodes)
 	c := f.client(t, forLocks, nil)
 	for c.lookAtAll() < nodes {
 		time.Sleep(lookAgain)
 	}
+	synctest.Wait() // what it renews is renewed
 	return f, c
 }
 
@@ -221,26 +222,26 @@ func votes(t *testing.T, nodes int) (*fleet, *client) {
 // knows nothing waits as long.
 func TestGuard_ALossIsAWait(t *testing.T) {
 	for name, tc := range map[string]struct {
-		lose   func(*fleet)
+		lose   func(*masters)
 		why    string
 		others string // what another client says that knew nothing
 	}{
-		"flushed":   {func(f *fleet) { f.nodes[0].Wipe() }, reasonWiped, reasonWaits},
-		"restarted": {func(f *fleet) { f.nodes[0].Restart() }, reasonRestarted, reasonWaits},
-		"durable": {func(f *fleet) {
+		"flushed":   {func(f *masters) { f.nodes[0].Wipe() }, reasonWiped, reasonWaits},
+		"restarted": {func(f *masters) { f.nodes[0].Restart() }, reasonRestarted, reasonWaits},
+		"durable": {func(f *masters) {
 			f.nodes[0].Durable = true
 			f.nodes[0].Restart()
 		}, reasonRestarted, reasonWaits},
-		"promoted": {func(f *fleet) {
+		"promoted": {func(f *masters) {
 			f.nodes[0].TakeSnapshot()
 			f.nodes[0].Failover(time.Minute)
 		}, reasonRestarted, reasonWaits},
-		"demoted, and promoted": {func(f *fleet) {
+		"demoted, and promoted": {func(f *masters) {
 			f.nodes[0].Demote(f.nodes[0].KeysFor(f.nodes[0]))
 			f.nodes[0].Promote()
 		}, reasonRestarted, reasonWaits},
-		"its key was deleted":  {func(f *fleet) { f.nodes[0].Delete("key") }, reasonWiped, reasonWaits},
-		"its key was replaced": {func(f *fleet) { f.nodes[0].Set("key", "odd one") }, reasonForeign, reasonWaits},
+		"its key was deleted":  {func(f *masters) { f.nodes[0].Delete("key") }, reasonWiped, reasonWaits},
+		"its key was replaced": {func(f *masters) { f.nodes[0].Set("key", "odd one") }, reasonForeign, reasonWaits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -318,11 +319,14 @@ func TestGuard_TheLongestMaxTTLCounts(t *testing.T) {
 		f, long := votes(t, 3)
 		short := f.client(t, second, nil)
 		require.Equal(t, 3, short.lookAtAll())
+		synctest.Wait()
 		f.nodes[0].Restart()
-		f.entries[0] = Longest{} // the server has lost them too
 		short = f.client(t, second, nil)
+		short.silent[1], short.silent[2] = true, true
 		lost := time.Now()
 		require.InDelta(t, 2*second, short.quarantined(0, ""), float64(second))
+		synctest.Wait()
+		short.silent[1], short.silent[2] = false, false
 		time.Sleep(2 * second)
 		left := short.quarantined(0, "")
 		require.InDelta(t, 8*second, left, float64(second), "it has heard of the others")
@@ -385,13 +389,13 @@ func TestGuard_AClockThatIsSet(t *testing.T) {
 // The goal: a server that comes back to its name after another one has missed its locks, whatever
 // its key says. The log says what is wrong.
 func TestGuard_AServerThatReturnsWaits(t *testing.T) {
-	for name, setKey := range map[string]func(f *fleet, a *memorynode.Node){
-		"with its name": func(*fleet, *memorynode.Node) {},
-		"with an old record": func(_ *fleet, a *memorynode.Node) {
+	for name, setKey := range map[string]func(f *masters, a *memorynode.Node){
+		"with its name": func(*masters, *memorynode.Node) {},
+		"with an old record": func(_ *masters, a *memorynode.Node) {
 			a.Set("key", newRecord(isLost, forLocks, a.RunID()).text())
 			a.AdvanceClock(time.Hour)
 		},
-		"without a key": func(_ *fleet, a *memorynode.Node) { a.Delete("key") },
+		"without a key": func(_ *masters, a *memorynode.Node) { a.Delete("key") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -458,14 +462,14 @@ func TestGuard_EndsItsFormerConnection(t *testing.T) {
 // The goal: what the guard may not do is said, with the key, and the node does not vote.
 func TestGuard_WithoutAPermission(t *testing.T) {
 	for command, says := range map[string]string{
-		"GET":     `the restart guard's key "key" can't be read: NOPERM`,
-		"EVALSHA": `the restart guard's key "key" can't be written: NOPERM`,
-		"INFO":    "can't use INFO: NOPERM no permission; give the user +info, or use GuardOff",
+		"GET":            `the restart guard's key "key" can't be read: NOPERM`,
+		script.Guard.SHA: `the restart guard's key "key" can't be written: NOPERM`,
+		"INFO":           "can't use INFO: NOPERM no permission; give the user +info, or use GuardOff",
 	} {
 		bubble(t, func(t *testing.T) {
 			f := newFleet(1)
 			f.nodes[0].Before = func(args []string) string {
-				if args[0] == command {
+				if slices.Contains(args[:min(len(args), 2)], command) {
 					return "-NOPERM no permission\r\n"
 				}
 				return ""
@@ -518,7 +522,7 @@ func TestGuard_Off(t *testing.T) {
 			return ""
 		}
 		require.NoError(t, f.client(t, forLocks, func(c *Config) { c.Key = "" }).look(0))
-		require.Equal(t, forLocks, f.entries[0].MaxTTL)
+		require.Positive(t, f.nodes[0].TTL("layouts"))
 	})
 }
 
@@ -528,7 +532,7 @@ func TestGuard_AHandshakeEnds(t *testing.T) {
 		f := newFleet(1)
 		c := f.client(t, forLocks, nil)
 		f.nodes[0].Before = func(args []string) string {
-			if args[0] == "EVALSHA" {
+			if len(args) > 1 && args[1] == script.Guard.SHA {
 				return ":0\r\n"
 			}
 			return ""

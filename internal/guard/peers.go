@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
@@ -18,38 +19,21 @@ type Peers struct {
 	sets   []quorum.Nodes // in each of which claims need a quorum
 	guards []*Guard       // set before one of them is used
 
-	mu    sync.Mutex // guards all below; a leaf
-	heard []hearing  // of each node
+	mu    sync.Mutex   // guards all below; what nodes have heard is asked under it
+	up    quorum.Nodes // those that vote, or were not tried yet
 	first firstUse
 	// knows is since when the client has seen a name, or a record that is no new one; zero: never.
 	knows time.Time
 }
 
-// hearing is what was heard last of the layout entries on a node.
-type hearing struct {
-	runID   string
-	at      time.Time // before the node was asked; zero: never
-	longest Longest
-	up      bool // the node votes, or was not tried yet
-}
-
-// Longest is the longest of all layout entries on a node. MaxTTL is that of a client. Wait is how
-// long the node has to wait for the client: some seconds more, if a Sentinel names the node for it.
-type Longest struct{ MaxTTL, Wait time.Duration }
-
 // NewPeers returns the Peers of nodes with these names, 64 at most. Claims need a quorum in each of
 // some of the sets.
 func NewPeers(names []string, sets []quorum.Nodes) *Peers {
 	all := quorum.First(len(names))
-	p := &Peers{
-		names: names, sets: sets, guards: make([]*Guard, len(names)),
-		heard: make([]hearing, len(names)),
+	return &Peers{
+		names: names, sets: sets, guards: make([]*Guard, len(names)), up: all,
 		first: firstUse{nodes: all, texts: make([]string, len(names))},
 	}
-	for i := range p.heard {
-		p.heard[i].up = true // or will be in a moment
-	}
-	return p
 }
 
 // MayBeFirstUse reports whether the nodes may still turn out to be used for the first time.
@@ -59,20 +43,17 @@ func (p *Peers) MayBeFirstUse() bool {
 	return p.first.stage < over
 }
 
-// hear records what a node has of layout entries.
-func (p *Peers) hear(node int, h hearing) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	h.up = p.heard[node].up
-	p.heard[node] = h
-}
-
 // setUp records whether a node votes.
 func (p *Peers) setUp(node int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.heard[node].up = up
+	if p.up &^= quorum.Node(node); up {
+		p.up |= quorum.Node(node)
+	}
 }
+
+// heard returns what was heard last on a node.
+func (p *Peers) heard(node int) fleet.Heard { return p.guards[node].config.Layouts.Heard() }
 
 // SharedServerError is why a node in a Redis Cluster has no vote.
 type SharedServerError struct{ Node, With string }
@@ -94,7 +75,7 @@ func (g *Guard) TakeSeat() error {
 	}
 	p.setUp(node, true)
 	for i := node + 1; g.config.Yield != nil && i < len(p.guards); i++ {
-		if err := p.Shared(i, runID); err != nil && p.runID(i) == runID {
+		if err := p.Shared(i, runID); err != nil && p.heard(i).RunID == runID {
 			p.guards[i].config.Yield(err)
 		}
 	}
@@ -106,29 +87,23 @@ func (g *Guard) TakeSeat() error {
 func (p *Peers) Shared(node int, runID string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i, h := range p.heard[:node] {
-		if runID != "" && h.up && h.runID == runID && p.guards[i].config.Yield != nil &&
-			p.guards[node].config.Yield != nil {
+	for i := range node {
+		if runID != "" && p.up.Has(i) && p.heard(i).RunID == runID &&
+			p.guards[i].config.Yield != nil && p.guards[node].config.Yield != nil {
 			return &SharedServerError{p.names[node], p.names[i]}
 		}
 	}
 	return nil
 }
 
-// runID returns the run_id of a node's last server.
-func (p *Peers) runID(node int) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.heard[node].runID
-}
-
 // longest returns how long a node has to wait: for those whose entries it has, and for the others.
 // extra is how much longer than MaxTTL it waits. mu is held.
 func (p *Peers) longest(node int, extra time.Duration) (wait time.Duration) {
-	for i, h := range p.heard {
-		wait = max(wait, h.longest.MaxTTL+extra)
+	for i := range p.guards {
+		h := p.heard(i)
+		wait = max(wait, h.MaxTTL+extra)
 		if i == node {
-			wait = max(wait, h.longest.Wait)
+			wait = max(wait, h.Wait)
 		}
 	}
 	return min((wait + time.Millisecond - 1).Truncate(time.Millisecond), maxWait)
@@ -141,16 +116,16 @@ func (p *Peers) hasHeard(node int, since, now time.Time) bool {
 	if since.IsZero() {
 		return false
 	}
-	nodes, servers := quorum.Node(node), map[string]bool{p.heard[node].runID: true}
-	for i, h := range p.heard {
-		switch {
+	nodes, servers := quorum.Node(node), map[string]bool{p.heard(node).RunID: true}
+	for i := range p.guards {
+		switch h := p.heard(i); {
 		case i == node:
-		case !h.at.Before(since):
-			if h.runID == "" || !servers[h.runID] {
+		case !h.At.Before(since):
+			if h.RunID == "" || !servers[h.RunID] {
 				nodes |= quorum.Node(i)
 			}
-			servers[h.runID] = true
-		case h.up && now.Sub(since) < hearTimeout:
+			servers[h.RunID] = true
+		case p.up.Has(i) && now.Sub(since) < hearTimeout:
 			return false
 		}
 	}
@@ -165,8 +140,8 @@ func (p *Peers) hasHeard(node int, since, now time.Time) bool {
 // askOthers has the other nodes asked for their layout entries soon.
 func (p *Peers) askOthers(node int) {
 	for i, g := range p.guards {
-		if i != node && g != nil && g.config.RenewSoon != nil {
-			g.config.RenewSoon()
+		if i != node {
+			g.config.Layouts.RenewSoon()
 		}
 	}
 }

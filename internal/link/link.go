@@ -143,7 +143,7 @@ func (l *Link) newGuard() *guard.Guard {
 	cfg := &l.cfg
 	c := guard.Config{
 		Node: cfg.Index, Name: l.Name(), Key: l.guardKey(), Strict: cfg.Guard == guard.Strict,
-		LeaveEntry: l.layouts.Admit, RenewSoon: l.RenewSoon, Logger: cfg.Logger,
+		Layouts: l.layouts, Logger: cfg.Logger,
 	}
 	if l.masters != nil {
 		c.Extra = l.masters.DeposedFor()

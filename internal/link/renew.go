@@ -20,12 +20,8 @@ func (l *Link) renewEntry(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	asked := time.Now()
-	longest, err := l.layouts.Renew(ctx, l.texts)
-	switch {
-	case err == nil:
-		l.guard.Heard(longest, asked)
-	case time.Now().After(l.layouts.FreshUntil()):
+	if err := l.layouts.Renew(ctx, l.texts); err != nil &&
+		time.Now().After(l.layouts.FreshUntil()) {
 		c.Drop(err)
 	}
 }

@@ -86,7 +86,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster": {
 		trusted, "internal/endpoint", "internal/resp", "internal/suspension",
 	},
-	"internal/fleet":    {trusted, "script", "internal/guard", "internal/resp"},
+	"internal/fleet":    {trusted, "script", "internal/resp"},
 	"internal/holders":  {"internal/ids", "internal/link", "internal/resp", "internal/trip"},
 	"internal/keyqueue": {},
 	"internal/link": {
@@ -132,7 +132,7 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/ids":           {trusted, "script"},
 	"internal/stats":         {},
-	"internal/guard":         {trusted, "script", "internal/quorum", "internal/resp"},
+	"internal/guard":         {trusted, "script", "internal/fleet", "internal/quorum", "internal/resp"},
 	"internal/servertest":    {"lockpipetest"},
 }
 
