@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // ShiftClock sets the wall clock that the client's fences come from off by d. It is called before
@@ -24,7 +23,7 @@ func BehindClock(c *Client, do func()) {
 }
 
 func setClock(c *Client, now func() time.Time) {
-	c.locker.Fences = ids.NewFenceClock(now, c.cfg.MaxTTL, multiplex.MaxFence)
+	c.locker.Fences = ids.NewFenceClock(now, c.cfg.MaxTTL)
 }
 
 // NewSuspended is New on a machine of which suspended says for how long it was suspended.

@@ -62,15 +62,14 @@ const (
 type FenceClock struct {
 	now     func() time.Time // set once
 	maxLead int64            // microseconds; set once
-	highest int64            // the highest number there may be; set once
 	last    atomic.Int64     // the highest number that all further proposals must be above
 }
 
 // NewFenceClock returns a clock that follows the wall clock now. maxTTL is the longest TTL that any
-// client of the same nodes uses. highest is the highest fence there may be.
-func NewFenceClock(now func() time.Time, maxTTL time.Duration, highest int64) *FenceClock {
+// client of the same nodes uses.
+func NewFenceClock(now func() time.Time, maxTTL time.Duration) *FenceClock {
 	lead := min(maxTTL/leadFraction, maxLead)
-	return &FenceClock{now: now, maxLead: lead.Microseconds(), highest: highest}
+	return &FenceClock{now: now, maxLead: lead.Microseconds()}
 }
 
 // Reserve returns the numbers from first to last for one lease: at least one, and at most so many.
@@ -83,9 +82,9 @@ func (c *FenceClock) Reserve(floor, most int64) (first, last int64) {
 		if first = now; before <= furthest { // else the wall clock was wrong, and was set back
 			first = max(before+1, now)
 		}
-		first = min(max(first, floor+1), c.highest)
+		first = min(max(first, floor+1), MaxFence)
 		count := max(1, min(most, (now+c.maxLead-first)/reserveFraction))
-		last = min(first-1+count, c.highest)
+		last = min(first-1+count, MaxFence)
 		if last > furthest || c.last.CompareAndSwap(before, last) {
 			return first, last
 		}

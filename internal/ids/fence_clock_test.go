@@ -17,7 +17,7 @@ const (
 // newClock returns a clock whose wall clock is *wall, of a client whose reserved numbers may lead
 // by so much.
 func newClock(wall *time.Time, lead time.Duration) *FenceClock {
-	return NewFenceClock(func() time.Time { return *wall }, leadFraction*lead, highest)
+	return NewFenceClock(func() time.Time { return *wall }, leadFraction*lead)
 }
 
 // requireNumbers checks what the clock proposes next.
@@ -108,7 +108,7 @@ func TestClock_LeadsByAMinuteAtMost(t *testing.T) {
 		time.Second:      250 * time.Millisecond,
 		200 * time.Hour:  time.Minute,
 	} {
-		require.Equal(t, lead.Microseconds(), NewFenceClock(time.Now, maxTTL, highest).maxLead)
+		require.Equal(t, lead.Microseconds(), NewFenceClock(time.Now, maxTTL).maxLead)
 	}
 }
 

@@ -70,7 +70,7 @@ type Locker struct {
 func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
 	k := &Locker{cfg: cfg, env: &nodes.Config, calls: newGate(), Functions: newGate()}
 	k.tokenSuffix = ids.OwnerSuffix(k.env.Owner)
-	k.Fences = ids.NewFenceClock(time.Now, k.env.MaxTTL, multiplex.MaxFence)
+	k.Fences = ids.NewFenceClock(time.Now, k.env.MaxTTL)
 	k.Open, k.close = context.WithCancel(context.Background())
 	changed := make(chan struct{})
 	k.changed.Store(&changed)
