@@ -147,12 +147,6 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 	if err != nil {
 		return cfg, nil, err
 	}
-	named := func(groups []Group) (all []fleet.Group) {
-		for _, g := range groups {
-			all = append(all, fleet.Group(g))
-		}
-		return all
-	}
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
 			Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
@@ -160,7 +154,7 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
 			Guard: multiplex.GuardMode(cfg.RestartGuard),
 		},
-		Groups: named(cfg.Groups), Next: named(cfg.Next), Owner: cfg.Owner,
+		Groups: fleet.Groups(cfg.Groups), Next: fleet.Groups(cfg.Next), Owner: cfg.Owner,
 	})
 	if err != nil {
 		err = invalid("%w", err)

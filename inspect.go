@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
-	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 // Severity is how much a Finding matters.
@@ -73,31 +71,9 @@ func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	inspector := preflight.New(toInspect(nodes, nil))
+	inspector := preflight.New(preflight.ConfigOf(nodes, nil))
 	defer inspector.Close(ctx)
 	return found(inspector.Inspect(ctx))
-}
-
-// toInspect returns what an inspection needs of the nodes. m is the client's; nil: there is none.
-func toInspect(nodes *parts.Nodes, m *parts.Mux) preflight.Config {
-	cfg := &nodes.Config
-	to := preflight.Config{
-		Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger, Prefix: cfg.Prefix,
-		Guard: cfg.Guard, MaxTTL: cfg.MaxTTL, NodeTimeout: cfg.NodeTimeout,
-		Layouts: nodes.Layouts, Owner: cfg.Owner,
-	}
-	for i, site := range nodes.Layout.Sites {
-		for _, set := range quorum.Distinct(site.Systems...) {
-			to.Sizes = append(to.Sizes, set.Count())
-		}
-		for _, name := range site.Nodes {
-			to.Endpoints = append(to.Endpoints, nodes.Endpoints[name])
-		}
-		if m != nil {
-			to.Links = append(to.Links, m.Muxes[i].Links()...)
-		}
-	}
-	return to
 }
 
 // Inspect is the function Inspect for the nodes of the Client, also those that are down or

@@ -11,6 +11,17 @@ type Group struct {
 	Nodes []string `json:"nodes"` // the names of its nodes
 }
 
+// Groups returns groups of another type with the same fields.
+func Groups[G ~struct {
+	Name  string
+	Nodes []string
+}](groups []G) (all []Group) {
+	for _, g := range groups {
+		all = append(all, Group(g))
+	}
+	return all
+}
+
 // Sorted returns the groups of a layout in the order of their names, each with its nodes in order.
 // The name of the only group is left out, because every key belongs to it. So two layouts are the
 // same if these are equal.

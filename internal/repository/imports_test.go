@@ -119,7 +119,8 @@ var allowedImports = map[string][]string{
 	},
 	"internal/preflight": {
 		"internal/cluster", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/ids", "internal/link", "internal/resp", "internal/sentinel",
+		"internal/ids", "internal/link", "internal/parts", "internal/quorum", "internal/resp",
+		"internal/sentinel",
 	},
 	"internal/prefix":        {},
 	"internal/quorum":        {trusted},
@@ -132,8 +133,10 @@ var allowedImports = map[string][]string{
 	"internal/keepalive":     {"internal/resp", "internal/trip"},
 	"internal/ids":           {trusted, "script"},
 	"internal/stats":         {},
-	"internal/guard":         {trusted, "script", "internal/fleet", "internal/quorum", "internal/resp"},
-	"internal/servertest":    {"lockpipetest"},
+	"internal/guard": {
+		trusted, "script", "internal/fleet", "internal/quorum", "internal/resp",
+	},
+	"internal/servertest": {"lockpipetest"},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.
