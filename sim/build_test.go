@@ -89,9 +89,16 @@ func stallEdits() []edit {
 
 var packageClause = regexp.MustCompile(`(?m)^package \w+\n`)
 
-// build compiles the tests of a package with edits, and returns the binary. It changes no file of
-// the repository: an overlay makes the go command read other files in their place.
-func build(t *testing.T, packagePath string, edits []edit) string {
+// build compiles the tests of this package with edits, and returns the binary.
+func build(t *testing.T, edits []edit) string {
+	t.Helper()
+	return filepath.Join(buildTests(t, edits, "."), "sim.test")
+}
+
+// buildTests compiles the tests of packages with edits, and returns the directory of the binaries.
+// It changes no file of the repository: an overlay makes the go command read other files in their
+// place. Nobody debugs the binaries, so they have no symbols for that: these take half of the time.
+func buildTests(t *testing.T, edits []edit, packagePaths ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	texts := map[string]string{}
@@ -124,11 +131,11 @@ func build(t *testing.T, packagePath string, edits []edit) string {
 	require.NoError(t, err)
 	file := filepath.Join(dir, "overlay.json")
 	require.NoError(t, os.WriteFile(file, text, 0o600))
-	binary := filepath.Join(dir, "sim.test")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay="+file, "-o", binary,
-		packagePath).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", append([]string{
+		"test", "-c", "-overlay=" + file, "-ldflags=-s -w", "-o", dir + string(filepath.Separator),
+	}, packagePaths...)...).CombinedOutput()
 	require.NoError(t, err, "%.4000s", out)
-	return binary
+	return dir
 }
 
 // runBinary runs TestSeeds in a binary of build. It returns an error if violations were found.
