@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"go/ast"
-	"go/importer"
 	"go/parser"
 	"go/token"
 	"go/types"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -45,13 +43,8 @@ func TestDocs_WhatTheyShowCompiles(t *testing.T) {
 		require.NotEmpty(t, more, pattern)
 		files = append(files, more...)
 	}
-	exports := compiled(t, shown...)
 	fset := token.NewFileSet()
-	imports := importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser,
-		error,
-	) {
-		return os.Open(exports[importPath])
-	})
+	imports := importerOf(fset, compiled(t))
 	whole := 0
 	for _, file := range files {
 		packages := make(map[string][]*ast.File) // the whole files so far, by their package

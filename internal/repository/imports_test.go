@@ -1,12 +1,14 @@
 package repository
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -216,14 +218,22 @@ func TestImports_LocksNeedNoMetrics(t *testing.T) {
 // same on each machine.
 func linkedByLocks(t *testing.T) []string {
 	t.Helper()
+	linked, err := listLinked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return linked
+}
+
+var listLinked = sync.OnceValues(func() ([]string, error) {
 	cmd := exec.Command("go", "list", "-deps", ".")
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64")
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s: %v", cmd, err)
+		return nil, fmt.Errorf("%s: %w", cmd, err)
 	}
-	return strings.Fields(string(out))
-}
+	return strings.Fields(string(out)), nil
+})
 
 // Operations are grouped by what is in flight, not by a timer.
 func TestImports_BatchKnowsNoTime(t *testing.T) {

@@ -1,14 +1,7 @@
 package repository
 
 import (
-	"encoding/json"
-	"errors"
-	"go/importer"
-	"go/token"
 	"go/types"
-	"io"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 )
@@ -25,32 +18,6 @@ func TestAPI_NamesNoTypeOfRueidis(t *testing.T) {
 			}
 		}
 	}
-}
-
-// packages reads the compiled form of all packages of this module, by import path.
-func packages(t *testing.T) map[string]*types.Package {
-	t.Helper()
-	files := compiled(t)
-	imports := importer.ForCompiler(token.NewFileSet(), "gc",
-		func(importPath string) (io.ReadCloser, error) {
-			return os.Open(files[importPath])
-		})
-	found := make(map[string]*types.Package)
-	for importPath := range files {
-		if _, ours := inThisModule(importPath); !ours || files[importPath] == "" { // tests only
-			continue
-		}
-		p, err := imports.Import(importPath)
-		if err != nil {
-			t.Fatalf("%s: its compiled form cannot be read: %v", importPath, err)
-		}
-		found[importPath] = p
-	}
-	if len(found) < len(allowedImports) {
-		t.Fatalf("only %d packages were found, and allowedImports has %d: see what go list returns",
-			len(found), len(allowedImports))
-	}
-	return found
 }
 
 // apiWalk looks for a rueidis type in what users of a type can name or call.
@@ -160,29 +127,4 @@ func (w *apiWalk) on(step string, t types.Type) bool {
 	}
 	w.way = w.way[:len(w.way)-1]
 	return false
-}
-
-// compiled returns the files with the compiled form of this module's packages, of others that are
-// named, and of all they import, by import path.
-func compiled(t *testing.T, others ...string) map[string]string {
-	t.Helper()
-	cmd := exec.Command("go", append([]string{
-		"list", "-export", "-deps", "-json=ImportPath,Export",
-		"./...",
-	}, others...)...)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v", cmd, err)
-	}
-	files := make(map[string]string)
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
-		var p struct{ ImportPath, Export string }
-		if err := d.Decode(&p); errors.Is(err, io.EOF) {
-			return files
-		} else if err != nil {
-			t.Fatalf("%s: %v", cmd, err)
-		}
-		files[p.ImportPath] = p.Export
-	}
 }
