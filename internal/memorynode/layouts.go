@@ -11,15 +11,13 @@ import (
 )
 
 // The value of a field has its end, the owner and the run_ids.
-var (
-	layoutEndPattern = regexp.MustCompile(`^(\d{1,15}) `)
-	runIDsPattern    = regexp.MustCompile(`(?s)^\d+ \S+ (.*)`)
-)
+var runIDsPattern = regexp.MustCompile(`(?s)^\d+ \S+ (.*)`)
 
 // layoutEnd returns when a field ends by the clock of the node; 0 if it is none.
 func layoutEnd(value string) (end int64) {
-	if found := layoutEndPattern.FindStringSubmatch(value); found != nil {
-		end, _ = strconv.ParseInt(found[1], 10, 64)
+	digits, _, isWhole := strings.Cut(value[:min(len(value), 16)], " ")
+	if isWhole && strings.Trim(digits, "0123456789") == "" {
+		end, _ = strconv.ParseInt(digits, 10, 64)
 	}
 	return end
 }

@@ -136,8 +136,8 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes, rounds int) {
 		}
 	}
 	compareLayouts(t, server, n, rng)
-	compareLines(t, server, n, rng)
-	compareNewerCommands(t, server, n, rng)
+	compareLines(t, server, n, rng, rounds)
+	compareNewerCommands(t, server, n, rng, rounds)
 	var all []string
 	for k := range 12 {
 		all = append(all, fmt.Sprint("k", k))
@@ -187,7 +187,7 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node
 		return text
 	}
 	longest := 0
-	for _, lasts := range rng.Perm(300) {
+	for _, lasts := range rng.Perm(150) {
 		lasts, runIDs := 1_000_000*lasts, []string{"", "{}", `{"a b": "1"}`}[rng.IntN(3)]
 		switch rng.IntN(60) {
 		case 0:
@@ -206,7 +206,9 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node
 
 // compareLines has clients ask for places and leave. The clocks of both differ, so a ticket is
 // compared by whose it is. A place ends at once or never.
-func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, rng *rand.Rand) {
+func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, rng *rand.Rand,
+	rounds int,
+) {
 	t.Helper()
 	const names = "abcdef"
 	var tickets [2]map[string]int64
@@ -214,7 +216,7 @@ func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, 
 	for i := range tickets {
 		tickets[i], owners[i] = map[string]int64{}, map[int64]string{0: ""}
 	}
-	for range 500 {
+	for range rounds {
 		name := string(names[rng.IntN(len(names))])
 		leaves, grace := rng.IntN(3) == 0, []string{"-1000", "1000000"}[rng.IntN(2)]
 		var replies [2]string
@@ -265,14 +267,14 @@ func sortedPairs(pairs []any) (all []string) {
 
 // compareNewerCommands gives MSETEX and DELIFEQ to both, if the server has them.
 func compareNewerCommands(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node,
-	rng *rand.Rand,
+	rng *rand.Rand, rounds int,
 ) {
 	t.Helper()
 	if _, err := server.Do(0, "DELIFEQ", "none", "x"); err != nil {
 		return
 	}
 	n.Newer = true
-	for range 1000 {
+	for range 2 * rounds {
 		key := func() string { return fmt.Sprint("k", rng.IntN(12)) }
 		token := fmt.Sprint("t", rng.IntN(3))
 		args := []string{"DELIFEQ", key(), token}
