@@ -304,7 +304,7 @@ func (s *Session) time([]string) {
 
 // wallClock returns the time of the day by the node's clock. mu is held.
 func (n *Node) wallClock() time.Time {
-	return time.UnixMilli(n.base + n.now())
+	return time.UnixMilli(n.base).Add(n.elapsed())
 }
 
 // KeyUntil returns the value of a key, and until when the node keeps it, by the true clock. It

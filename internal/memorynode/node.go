@@ -213,8 +213,11 @@ func (n *Node) leave(channel string, s *Session) {
 // now returns the node's clock in milliseconds. Redis keeps a key for up to a millisecond longer
 // than asked for. This node keeps it for up to a millisecond less, because it cuts off the fraction
 // and expires the key at its end. That is the worst case that lockpipe's drift allows for.
-func (n *Node) now() int64 {
-	return int64(float64(time.Since(n.epoch))*n.rate) / int64(time.Millisecond)
+func (n *Node) now() int64 { return n.elapsed().Milliseconds() }
+
+// elapsed returns for how long the node has run by its clock.
+func (n *Node) elapsed() time.Duration {
+	return time.Duration(float64(time.Since(n.epoch)) * n.rate)
 }
 
 // entry returns a key that has not expired. mu is held.
