@@ -54,7 +54,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 		return nil, invalid("%w", err)
 	}
 	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks)
-	c.inspector = preflight.New(preflight.ConfigOf(nodes, c.mux))
+	c.inspector = preflight.New(nodes.ToInspect(c.mux))
 	return c, nil
 }
 

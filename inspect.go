@@ -71,7 +71,7 @@ func Inspect(ctx context.Context, cfg Config) (Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	inspector := preflight.New(preflight.ConfigOf(nodes, nil))
+	inspector := preflight.New(nodes.ToInspect(nil))
 	defer inspector.Close(ctx)
 	return found(inspector.Inspect(ctx))
 }

@@ -117,12 +117,11 @@ var allowedImports = map[string][]string{
 	"internal/parts": {
 		trusted,
 		"multiplex", "internal/endpoint", "internal/fleet", "internal/holders", "internal/ids",
-		"internal/line", "internal/quorum",
+		"internal/line", "internal/preflight", "internal/quorum",
 	},
 	"internal/preflight": {
 		"internal/cluster", "internal/endpoint", "internal/fleet", "internal/guard",
-		"internal/ids", "internal/link", "internal/parts", "internal/quorum", "internal/resp",
-		"internal/sentinel",
+		"internal/ids", "internal/link", "internal/resp", "internal/sentinel",
 	},
 	"internal/prefix":        {},
 	"internal/quorum":        {trusted},

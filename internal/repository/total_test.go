@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 24_114
-	maxTrusted = 15_404
+	maxLinked  = 24_050
+	maxTrusted = 15_340
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
