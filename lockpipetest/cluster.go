@@ -206,11 +206,12 @@ func (c *Cluster) addr(i int) string { return c.servers.nodes[i].port.addr }
 // URL returns the only entry of Config.Nodes for this cluster, with a node for each master. It has
 // the addresses of the first masters.
 func (c *Cluster) URL() string {
-	url := fmt.Sprintf("redis://%s?cluster=%d", c.addr(0), c.masters)
+	var url strings.Builder
+	fmt.Fprintf(&url, "redis://%s?cluster=%d", c.addr(0), c.masters)
 	for i := 1; i < c.masters; i++ {
-		url += "&addr=" + c.addr(i)
+		url.WriteString("&addr=" + c.addr(i))
 	}
-	return url
+	return url.String()
 }
 
 // Servers returns the servers: first those that were masters at first, then their replicas. A test

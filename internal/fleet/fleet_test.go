@@ -4,15 +4,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"github.com/lockpipe/lockpipe/internal/memorynode"
-	"github.com/lockpipe/lockpipe/internal/resp"
-	"github.com/lockpipe/lockpipe/script"
-	"github.com/stretchr/testify/require"
 	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/script"
+	"github.com/stretchr/testify/require"
 )
 
 // servers are some servers, which keep what they have when they restart.

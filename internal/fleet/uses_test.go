@@ -2,11 +2,12 @@ package fleet
 
 import (
 	"fmt"
-	"github.com/stretchr/testify/require"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 func groups(nodes ...string) []Group { return []Group{{Nodes: nodes}} }

@@ -27,7 +27,7 @@ const (
 // a reply may be.
 var lastByte = strconv.Itoa(resp.MaxText - 1)
 
-// loads loads the scripts.
+// loads are the commands that load the scripts.
 var loads = [][]string{
 	{"SCRIPT", "LOAD", script.Line.Source}, {"SCRIPT", "LOAD", script.Leave.Source},
 }

@@ -80,8 +80,10 @@ func TestClusters_WhatMakesTheLossOfAMasterWorse(t *testing.T) {
 		"is lost, nobody has its slots until it is back"}))
 	nodes[2].SlotOf = 0
 	nodes[2].Info["redis_mode"] = "standalone"
-	require.NotContains(t, check(Config{MaxTTL: time.Minute}, nodes), Finding{"slot-2@cfg:6379",
-		Warning, "has no replica: if it is lost, nobody has its slots until it is back"})
+	require.NotContains(t, check(Config{MaxTTL: time.Minute}, nodes), Finding{
+		"slot-2@cfg:6379", Warning,
+		"has no replica: if it is lost, nobody has its slots until it is back",
+	})
 }
 
 // Goal: two slots on one server are an error of the node without a vote, which names the other one.
