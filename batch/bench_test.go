@@ -23,7 +23,7 @@ func benchmark(b *testing.B, callers int) {
 				}
 			}
 		},
-		Missed:    func(int, []*Round[call, struct{}], bool) []*call { return nil },
+		Missed:    func(int, []*Round[call, struct{}]) {},
 		MaxWeight: 512, Window: 4, OverlapAt: func(int) int { return 512 }, Limit: 1 << 18,
 	})
 	var left atomic.Int64

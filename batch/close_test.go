@@ -61,8 +61,8 @@ func TestClose_IsBoundedByItsContext(t *testing.T) {
 	})
 }
 
-// The goal: the last thing that Close waits for may be a cancellation, or a reader that skips.
-func TestClose_ACancellationOrASkipMayBeTheLast(t *testing.T) {
+// The goal: the last thing that Close waits for may be a cancellation, or a reader that hangs.
+func TestClose_ACancellationOrAMissMayBeTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, nil)
 		f.set(Paused, 0)
@@ -78,7 +78,7 @@ func TestClose_ACancellationOrASkipMayBeTheLast(t *testing.T) {
 		f.end(0)
 		closed = f.close()
 		require.Empty(t, closed)
-		f.log.Skip(1, upTo(p.Round))
+		f.log.Hang(1, upTo(p.Round))
 		require.NoError(t, <-closed)
 		f.requireEmpty()
 	})
@@ -114,13 +114,13 @@ func TestClose_WithEverythingInTheAir(t *testing.T) {
 func TestClose_WaitsForMissed(t *testing.T) {
 	for name, miss := range map[string]func(*fixture, *round){
 		"out":  func(f *fixture, _ *round) { f.log.SetReader(1, Out) },
-		"skip": func(f *fixture, r *round) { f.log.Skip(1, upTo(r)) },
+		"hang": func(f *fixture, r *round) { f.log.Hang(1, upTo(r)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				gate := make(chan struct{}, 1)
 				f := newFixture(t, 2, func(c *Config[op, int]) {
-					c.Missed = func(int, []*round, bool) []*op { <-gate; return nil }
+					c.Missed = func(int, []*round) { <-gate }
 				})
 				defer close(gate)
 				f.set(Paused, 1)
@@ -152,7 +152,7 @@ func TestClose_WaitsForTheEndOfSealing(t *testing.T) {
 		require.True(t, f.log.Cancel(p))
 		synctest.Wait()
 		require.Empty(t, closed)
-		go f.log.run(nil)
+		f.goOnSealing()
 		require.NoError(t, <-closed)
 		f.requireEmpty()
 	})

@@ -30,20 +30,17 @@ type Config[Op, State any] struct {
 	// and after Close. nil: none is.
 	FollowUp func(op *Op) bool
 	// Open prepares the State of a new round. Emptied ends a round all of whose operations were
-	// cancelled: it is never sealed. For a Draft that is at Submit. The log is locked meanwhile.
-	// nil: nothing to do.
+	// cancelled: it is never sealed. The log is locked meanwhile. nil: nothing to do.
 	Open, Emptied func(r *Round[Op, State])
 	// Seal is called once for each sealed round, before a reader has it. nil: nothing to do.
 	Seal func(r *Round[Op, State])
 	// Read makes one trip with all operations of t.Rounds, and returns when it is over, however it
 	// ended. See Trip.Sent for how trips of one reader follow each other.
 	Read func(t *Trip[Op, State])
-	// Missed takes rounds that a reader does not get any more: it is Out, it is too far behind, or
-	// they were skipped. If keep is true, it may return operations that the reader is to read in
-	// spite of that: they are behind all that it has not read, in a round without a State. It must
-	// not block. Several calls may run at the same time, in any order. nil if there is only one
-	// reader, which is never Out and skips nothing.
-	Missed func(reader int, rounds []*Round[Op, State], keep bool) (kept []*Op)
+	// Missed takes rounds that a reader does not get any more: it is Out, it hangs, or it is too
+	// far behind. It must not block. Several calls may run at the same time, in any order. nil if
+	// there is only one reader, which is never Out and misses nothing.
+	Missed func(reader int, rounds []*Round[Op, State])
 	// MaxWeight is the greatest weight of one round and of one trip. A single operation may be
 	// heavier.
 	MaxWeight int
@@ -57,7 +54,7 @@ type Config[Op, State any] struct {
 	OverlapAt func(reader int) int
 	// Limit is the most operations in open rounds, not counting follow-ups. More get ErrOverloaded.
 	// It is also the most weight of unread rounds of one reader. If there is more, the reader
-	// misses the older half of them.
+	// misses them.
 	Limit int
 }
 
@@ -70,18 +67,18 @@ type Config[Op, State any] struct {
 //
 //  1. Every operation that Append took is either cancelled while its round is open, or is in one
 //     sealed round. For each reader that gets the round, exactly one call of Read or Missed has it.
-//  2. Each reader gets its rounds in the order of the log. A trip takes the rounds that come next.
-//     The next trip starts only after the one before has called Sent or has returned.
+//  2. Each reader reads its rounds in the order of the log. A trip takes the rounds that come next.
+//     The next trip starts only after the one before has called Sent or has returned. What a reader
+//     misses may be newer than rounds that it is still to read: their trip knows (Trip.HasMissed).
 //  3. The first open round does not wait while a quorum of its readers is ready. No wake-up is
 //     lost, because each change of "who is ready" or "what waits" ends with advance, under the same
-//     lock. Readers that hang do not count. A draft waits for its Submit.
+//     lock. Readers that hang do not count.
 //  4. A reader has at most Window trips under way. Each runs on a goroutine that ends or is parked
 //     when nothing waits. At most Readers are parked. From Close on none is.
 //
-// Outline: Append puts an operation into the last open round, and may start sealing. A Draft puts a
-// round of its own behind that. Sealing lets the callers that were just woken append too, takes the
-// first open round, and gives it to the readers. Each of them takes its unread rounds, calls Read,
-// and starts over until none is left.
+// Outline: Append puts an operation into the last open round, and may start sealing. Sealing lets
+// the callers that were just woken append too, takes the first open round, and gives it to the
+// readers. Each of them takes its unread rounds, calls Read, and starts over until none is left.
 //
 // Rejected:
 //
@@ -89,28 +86,26 @@ type Config[Op, State any] struct {
 //   - A timer that waits for more operations. It delays the idle case. Under load it is worse than
 //     none, because the trip under way is the better clock.
 //   - A channel of operations: a lock and a wake-up for each operation, not for each round.
-//   - A new goroutine for each trip: see start.
+//   - A new goroutine for each trip: see Trip.
+//   - Operations that are put together before they are appended, so that few rounds have them: the
+//     first of them leaves alone, and the next round has the rest.
 //
 // All methods are safe for concurrent use.
 type Log[Op, State any] struct {
 	cfg Config[Op, State]
 
 	mu      sync.Mutex          // guards all below, and open rounds
-	open    []*Round[Op, State] // not sealed, not empty, and of no draft that was not submitted
-	waiting int                 // operations in open rounds, also in those of drafts
+	open    []*Round[Op, State] // not sealed, and not empty
+	waiting int                 // operations in open rounds
 	limited int                 // of these, how many count towards Limit
 	sealing bool                // a goroutine takes the first open round
 	usual   int                 // how many operations the last round had
 	sealed  uint64              // how many rounds were sealed
 	readers []reader[Op, State] // by index
 	missing int                 // calls of Missed under way
-	spare   []*Trip[Op, State]  // memory of trips that ended, at most Window for each reader
-	sets    []uint64            // memory for Round.wanted
 	closed  bool                // Append refuses
-	// parked are the goroutines that wait for something to do, by what each waits on: the last one
-	// ran last.
-	parked []chan *Trip[Op, State]
-	idle   chan struct{} // closed when nothing is left after Close; nil before Close
+	parked  []*Trip[Op, State]  // whose goroutines wait for something to do: the last one ran last
+	idle    chan struct{}       // closed when nothing is left after Close; nil before Close
 }
 
 // New returns a log without goroutines: the first operation starts some, and Close ends those that
@@ -127,33 +122,22 @@ const All = ^uint64(0)
 // ErrOverloaded or ErrClosed, the operation was not taken. Of the functions of Config, Append calls
 // only Weight, FollowUp, Open and OverlapAt. So the caller may hold locks that the others need.
 func (l *Log[Op, State]) Append(op *Op, readers uint64) (Place[Op, State], error) {
-	return l.append(op, readers, nil)
-}
-
-// append puts an operation into a draft, or into the log if draft is nil.
-func (l *Log[Op, State]) append(op *Op, readers uint64, draft *Draft[Op, State]) (Place[Op, State],
-	error,
-) {
 	limited, weight := l.isLimited(op), l.cfg.Weight(op)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if limited {
-		if err := l.admissionErr(); err != nil {
-			return Place[Op, State]{}, err
-		}
+	switch {
+	case !limited:
+	case l.closed:
+		return Place[Op, State]{}, ErrClosed
+	case l.limited >= l.cfg.Limit:
+		return Place[Op, State]{}, ErrOverloaded
 	}
-	to := &l.open
-	if draft != nil {
-		to = &draft.rounds
-	}
-	r := l.lastOpen(to, weight, draft != nil)
+	r := l.lastOpen(weight)
 	r.ops = append(r.ops, op)
 	r.wanted = append(r.wanted, readers)
 	r.readers |= readers
 	l.count(r, 1, weight, limited)
-	if draft == nil {
-		l.advance()
-	}
+	l.advance()
 	return Place[Op, State]{r, len(r.ops) - 1}, nil
 }
 
@@ -173,36 +157,20 @@ func (l *Log[Op, State]) count(r *Round[Op, State], n, weight int, limited bool)
 	}
 }
 
-// admissionErr returns why no operation is taken now; nil if one is. mu is held.
-func (l *Log[Op, State]) admissionErr() error {
-	switch {
-	case l.closed:
-		return ErrClosed
-	case l.limited >= l.cfg.Limit:
-		return ErrOverloaded
+// lastOpen returns the last open round if it takes an operation of this weight, and otherwise opens
+// a round behind it. mu is held.
+func (l *Log[Op, State]) lastOpen(weight int) *Round[Op, State] {
+	if n := len(l.open); n > 0 && !l.open[n-1].isFull(weight, l.cfg.MaxWeight) {
+		return l.open[n-1]
 	}
-	return nil
-}
-
-// lastOpen returns the last one of these rounds if it takes an operation of this weight, and
-// otherwise opens one behind it. drafted: they are those of a draft. mu is held.
-func (l *Log[Op, State]) lastOpen(rounds *[]*Round[Op, State], weight int, drafted bool,
-) *Round[Op, State] {
-	if n := len(*rounds); n > 0 {
-		last := (*rounds)[n-1]
-		if last.drafted == drafted && !last.isFull(weight, l.cfg.MaxWeight) {
-			return last
-		}
-	}
-	r := &Round[Op, State]{wanted: l.sets, drafted: drafted}
-	l.sets = nil
-	if r.ops = r.first[:0]; l.usual > 1 {
-		r.ops = make([]*Op, 0, l.usual)
+	r := new(Round[Op, State])
+	if r.ops, r.wanted = r.first[:0], r.firstWanted[:0]; l.usual > 1 {
+		r.ops, r.wanted = make([]*Op, 0, l.usual), make([]uint64, 0, l.usual)
 	}
 	if l.cfg.Open != nil {
 		l.cfg.Open(r)
 	}
-	*rounds = append(*rounds, r)
+	l.open = append(l.open, r)
 	return r
 }
 
@@ -225,22 +193,13 @@ func (l *Log[Op, State]) Cancel(p Place[Op, State]) bool {
 		r.ops[p.index] = nil
 		l.count(r, -1, -l.cfg.Weight(op), l.isLimited(op))
 		if r.live == 0 {
-			l.removeOpen(r)
+			l.open = slices.DeleteFunc(l.open, func(o *Round[Op, State]) bool { return o == r })
+			if l.cfg.Emptied != nil {
+				l.cfg.Emptied(r)
+			}
 		}
 		r.findReaders()
 		l.advance() // what comes next may be for other readers
 	}
 	return true
-}
-
-// removeOpen removes an open round that is empty, unless a draft has it. mu is held.
-func (l *Log[Op, State]) removeOpen(r *Round[Op, State]) {
-	at := slices.Index(l.open, r)
-	if at < 0 {
-		return
-	}
-	l.open = slices.Delete(l.open, at, at+1)
-	if l.cfg.Emptied != nil {
-		l.cfg.Emptied(r)
-	}
 }

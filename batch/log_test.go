@@ -192,10 +192,7 @@ func TestAppend_EachOperationIsReadOrMissedOnceOrCancelled(t *testing.T) {
 			runtime.Gosched()
 			_ = tr.HasMissed()
 		},
-		Missed: func(i int, rounds []*round, _ bool) []*op {
-			book.take(i, rounds, false)
-			return nil
-		},
+		Missed:    func(i int, rounds []*round) { book.take(i, rounds, false) },
 		MaxWeight: 50, Window: 3, OverlapAt: func(int) int { return 5 }, Limit: 100,
 	})
 	var all sync.WaitGroup
@@ -215,9 +212,9 @@ func TestAppend_EachOperationIsReadOrMissedOnceOrCancelled(t *testing.T) {
 				case i%50 == 0:
 					log.SetReader(g%readers, ReaderState(i/50%3))
 				case i%7 == 0:
-					log.Hang(g % readers)
+					log.Hang(g%readers, none)
 				case i%11 == 0 && err == nil:
-					log.Skip(g%readers, upTo(p.Round))
+					log.Hang(g%readers, only(p.Round))
 				}
 			}
 		})

@@ -7,7 +7,6 @@ import "slices"
 type model struct {
 	cfg     Config[op, int]
 	open    []*modelRound
-	draft   []*modelRound
 	readers []modelReader
 	sealed  [][]int
 	opened  int
@@ -15,9 +14,8 @@ type model struct {
 }
 
 type modelRound struct {
-	number  int // 0: open
-	drafted bool
-	ops     []*modelOp
+	number int // 0: open
+	ops    []*modelOp
 }
 
 type modelOp struct {
@@ -33,12 +31,12 @@ type modelReader struct {
 	unread []*modelRound
 	trips  []*modelTrip
 	missed [][]int
+	newest int // the number of the newest of these
 }
 
 type modelTrip struct {
-	rounds          []*modelRound
-	behind, sent    bool
-	missedSinceTake bool
+	rounds       []*modelRound
+	behind, sent bool
 }
 
 func (r *modelRound) live() (ops []*modelOp) {
@@ -72,10 +70,9 @@ func weightOf(rounds ...*modelRound) (sum int) {
 	return sum
 }
 
-// append appends to these rounds: m.open or m.draft.
-func (m *model) append(rounds *[]*modelRound, o *op, readers []int) (*modelOp, error) {
-	limited, drafted := 0, rounds == &m.draft
-	for _, r := range slices.Concat(m.open, m.draft) {
+func (m *model) append(o *op, readers []int) (*modelOp, error) {
+	limited := 0
+	for _, r := range m.open {
 		for _, other := range r.live() {
 			if !other.followUp {
 				limited++
@@ -86,32 +83,19 @@ func (m *model) append(rounds *[]*modelRound, o *op, readers []int) (*modelOp, e
 		return nil, ErrOverloaded
 	}
 	var last *modelRound
-	if n := len(*rounds); n > 0 {
-		last = (*rounds)[n-1]
+	if n := len(m.open); n > 0 {
+		last = m.open[n-1]
 	}
-	if last == nil || last.drafted != drafted || weightOf(last)+o.weight > m.cfg.MaxWeight ||
+	if last == nil || weightOf(last)+o.weight > m.cfg.MaxWeight ||
 		len(last.ops) >= 2*m.cfg.MaxWeight {
-		last = &modelRound{drafted: drafted}
-		*rounds = append(*rounds, last)
+		last = new(modelRound)
+		m.open = append(m.open, last)
 		m.opened++
 	}
 	own := &modelOp{op: o, readers: readers, round: last}
 	last.ops = append(last.ops, own)
 	m.settle()
 	return own, nil
-}
-
-// submit submits the draft.
-func (m *model) submit() {
-	for _, r := range m.draft {
-		if len(r.live()) == 0 {
-			m.emptied++
-		} else {
-			m.open = append(m.open, r)
-		}
-	}
-	m.draft = nil
-	m.settle()
 }
 
 func (m *model) cancel(o *modelOp) bool {
@@ -137,42 +121,40 @@ func (m *model) end(reader int, at int) {
 func (m *model) set(reader int, s ReaderState) {
 	m.readers[reader].state = s
 	if s == Out {
-		m.miss(reader, len(m.readers[reader].unread))
+		m.miss(reader, all)
 	}
 	m.settle()
 }
 
-func (m *model) skip(reader int, o *modelOp) {
-	n := 0
-	for _, r := range m.readers[reader].unread {
-		if r.number <= o.round.number {
-			n++
-		}
-	}
-	m.miss(reader, n)
-	m.settle()
-}
-
-// miss lets a reader miss its first unread rounds.
-func (m *model) miss(reader, n int) {
+func (m *model) hang(reader int, over func(number int) bool) {
 	r := &m.readers[reader]
-	for _, round := range r.unread[:n] {
-		r.missed = append(r.missed, round.ids())
-		for _, t := range r.trips {
-			t.missedSinceTake = true
-		}
-	}
-	r.unread = slices.Clone(r.unread[n:])
+	r.hangs = len(r.trips) > 0
+	m.miss(reader, over)
+	m.settle()
 }
+
+// miss lets a reader miss the unread rounds with these numbers.
+func (m *model) miss(reader int, over func(number int) bool) {
+	r := &m.readers[reader]
+	var others []*modelRound
+	for _, round := range r.unread {
+		if !over(round.number) {
+			others = append(others, round)
+			continue
+		}
+		r.missed = append(r.missed, round.ids())
+		r.newest = max(r.newest, round.number)
+	}
+	r.unread = others
+}
+
+// all stands for all rounds.
+func all(int) bool { return true }
 
 // settle does all that is possible.
 func (m *model) settle() {
 	for {
-		for i := range m.readers {
-			for m.mayStart(i) && len(m.readers[i].unread) > 0 {
-				m.start(i)
-			}
-		}
+		m.startAll()
 		if !m.maySeal() {
 			return
 		}
@@ -180,17 +162,27 @@ func (m *model) settle() {
 		m.open = m.open[1:]
 		m.sealed = append(m.sealed, round.ids())
 		round.number = len(m.sealed)
+		misses := make([]bool, len(m.readers))
 		for i := range m.readers {
-			r := &m.readers[i]
-			if !round.isFor(i) {
-				continue
+			if r := &m.readers[i]; round.isFor(i) {
+				r.unread = append(r.unread, round)
+				misses[i] = r.state == Out ||
+					len(r.unread) > 1 && weightOf(r.unread...) > m.cfg.Limit
 			}
-			r.unread = append(r.unread, round)
-			if r.state == Out {
-				m.miss(i, 1)
-			} else if len(r.unread) > 1 && weightOf(r.unread...) > m.cfg.Limit {
-				m.miss(i, len(r.unread)/2)
+		}
+		m.startAll()
+		for i := range m.readers {
+			if misses[i] {
+				m.miss(i, all)
 			}
+		}
+	}
+}
+
+func (m *model) startAll() {
+	for i := range m.readers {
+		for m.mayStart(i) && len(m.readers[i].unread) > 0 {
+			m.start(i)
 		}
 	}
 }

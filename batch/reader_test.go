@@ -145,9 +145,9 @@ func TestReader_ATripTakesSeveralRounds(t *testing.T) {
 	})
 }
 
-// The goal: what waits for a reader is bounded by Limit. If it is more, the reader misses the
-// oldest rounds, and reads the others.
-func TestReader_MissesTheOldestIfTooMuchIsUnread(t *testing.T) {
+// The goal: what waits for a reader is bounded by Limit. If it is more, the reader misses that, and
+// reads what comes then.
+func TestReader_MissesWhatIsUnreadIfThatIsTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, func(c *Config[op, int]) { c.Limit = 20 })
 		for id := range 50 {
@@ -163,7 +163,7 @@ func TestReader_MissesTheOldestIfTooMuchIsUnread(t *testing.T) {
 		f.endAll()
 		require.Len(t, f.missed[2], missed)
 		all := append(append([][]int{{0}}, f.missed[2]...), f.read[2][1:]...)
-		require.Equal(t, f.sealed, all, "the missed ones are the oldest")
+		require.Equal(t, f.sealed, all, "it has missed the oldest rounds")
 		f.requireEmpty()
 
 		f = newFixture(t, 2, func(c *Config[op, int]) { c.Limit, c.Quorum = 20, 1 })
@@ -241,9 +241,9 @@ func TestReader_HangsUntilATripEnds(t *testing.T) {
 	})
 }
 
-// The goal: Skip lets a reader miss a round and those before it. What it has read, and what is
-// newer, stays. A round that is open is not skipped.
-func TestReader_SkipsWhatItHasNotRead(t *testing.T) {
+// The goal: a reader that hangs misses the rounds that are over, and no others. It does not miss a
+// round that it has read, or that is open.
+func TestReader_ThatHangsMissesWhatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, nil)
 		var rounds []*round
@@ -254,66 +254,50 @@ func TestReader_SkipsWhatItHasNotRead(t *testing.T) {
 			}
 		}
 		open := f.append(All, 4)[0].Round
-		f.log.Skip(2, upTo(open))
-		f.log.Skip(2, upTo(rounds[0]))
+		f.log.Hang(2, upTo(open))
+		f.log.Hang(2, upTo(rounds[0]))
 		require.Empty(t, f.missed[2])
-		f.log.Skip(2, upTo(rounds[2]))
-		require.Equal(t, [][]int{{1}, {2}}, f.missed[2])
-		f.log.Skip(2, upTo(rounds[1]))
+		f.log.Hang(2, only(rounds[2])) // it is still to read an older one
+		f.log.Hang(2, upTo(rounds[2]))
+		require.Equal(t, [][]int{{2}, {1}}, f.missed[2])
+		f.log.Hang(2, upTo(rounds[1]))
 		require.Len(t, f.missed[2], 2, "it has missed that already")
 		f.endAll()
 		require.Equal(t, [][]int{{0}, {3}, {4}}, f.read[2])
-		f.log.Skip(2, upTo(open))
+		f.log.Hang(2, upTo(open))
 		require.Len(t, f.missed[2], 2, "it has read that already")
 		f.requireEmpty()
 	})
 }
 
-// The goal: what Missed keeps of rounds that were skipped is read behind all that the reader has
-// not read. If the reader goes Out meanwhile, it misses that too, and Missed may keep no more.
-func TestReader_ReadsWhatMissedKeeps(t *testing.T) {
-	for _, goesOut := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var f *fixture
-			f = newFixture(t, 3, func(c *Config[op, int]) {
-				c.Missed = func(i int, rounds []*round, keep bool) (kept []*op) {
-					f.miss(i, rounds, keep)
-					if keep && goesOut {
-						f.log.SetReader(i, Out)
-					}
-					if keep {
-						kept = rounds[0].Ops()
-					}
-					return kept
-				}
-			})
-			f.append(All, 1)
-			skipped := f.append(All, 2, 3)[0].Round
-			f.end(0, 1)
-			f.append(All, 4)
-			f.end(0, 1)
-			f.log.Skip(2, upTo(skipped))
-			if !goesOut {
-				require.Equal(t, [][]int{{2, 3}}, f.missed[2])
-				f.endAll()
-				require.Equal(t, [][]int{{1}, {4}, {2, 3}}, f.read[2])
-				f.requireEmpty()
-				return
-			}
-			require.Equal(t, [][]int{{2, 3}, {4}, {2, 3}}, f.missed[2])
-			f.set(Reading, 2)
-			f.endAll()
-			require.Equal(t, [][]int{{1}}, f.read[2])
-			f.requireEmpty()
-		})
-	}
+// The goal: a trip that begins after its reader has missed a round knows that, if the trip carries
+// an older round.
+func TestReader_HasMissedNewerRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3, nil)
+		f.append(All, 1)
+		f.append(All, 2)
+		f.end(0, 1)
+		newer := f.append(All, 3)[0].Round
+		f.end(0, 1)
+		f.log.Hang(2, only(newer))
+		f.end(2)
+		require.Equal(t, [][]int{{2}}, f.underWay[2][0].rounds)
+		require.True(t, f.underWay[2][0].HasMissed())
+		f.end(0, 1, 2)
+		f.append(All, 4)
+		require.Equal(t, [][]int{{4}}, f.underWay[2][0].rounds)
+		require.False(t, f.underWay[2][0].HasMissed())
+		f.endAll()
+		f.requireEmpty()
+	})
 }
 
 // The goal: a trip knows whether its reader has missed rounds since the trip took its own, however
 // they were missed.
 func TestReader_HasMissed(t *testing.T) {
 	for name, miss := range map[string]func(f *fixture, newest *round){
-		"skipped":  func(f *fixture, newest *round) { f.log.Skip(2, upTo(newest)) },
+		"hangs":    func(f *fixture, newest *round) { f.log.Hang(2, upTo(newest)) },
 		"out":      func(f *fixture, _ *round) { f.set(Out, 2) },
 		"too much": func(f *fixture, _ *round) { f.appendWeights(30); f.end(0, 1) },
 		"directly": func(f *fixture, _ *round) {

@@ -11,14 +11,15 @@ type Round[Op, State any] struct {
 	// Guarded by the log's mu until the round is sealed:
 
 	ops     []*Op    // in the order in which they were appended; nil: cancelled
-	first   [1]*Op   // memory of ops, if nothing else comes
 	wanted  []uint64 // the readers of each, as bits; nil once the round is sealed
 	live    int      // how many were not cancelled
 	limited int      // of these, how many count towards Limit
 	weight  int      // of all that were not cancelled
 	readers uint64   // of these
 	number  uint64   // from 1, in the order of the log; 0 while it is open
-	drafted bool     // only its draft may append to it; set once
+	// Memory of ops and wanted, if nothing else comes.
+	first       [1]*Op
+	firstWanted [1]uint64
 }
 
 // Ops returns the operations of a sealed round, at least one.

@@ -14,12 +14,12 @@ const yields = 2
 // call it, before they release mu. mu is held.
 func (l *Log[Op, State]) advance() {
 	for i := range l.readers {
-		if t := l.startTrip(i); t != nil {
-			l.start(t)
+		if l.canStart(i) {
+			l.start(l.take(i, l.idleTrip()))
 		}
 	}
 	if l.startSealing() {
-		l.start(nil)
+		l.start(l.idleTrip())
 	}
 	l.tellIdle()
 }
@@ -69,8 +69,8 @@ func (l *Log[Op, State]) canSeal() bool {
 }
 
 // seal seals a round, if enough readers are still ready, and starts the trips of its readers. It
-// returns one that the caller is to make.
-func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
+// has an idle trip, of the goroutine that calls it, be one of them, and reports whether it is.
+func (l *Log[Op, State]) seal(own *Trip[Op, State]) (used bool) {
 	l.mu.Lock()
 	if l.usual > 1 {
 		l.mu.Unlock()
@@ -83,13 +83,12 @@ func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
 		l.sealing = false
 		l.tellIdle()
 		l.mu.Unlock()
-		return nil
+		return false
 	}
 	round := l.open[0]
 	rest := copy(l.open, l.open[1:])
 	l.open[rest], l.open = nil, l.open[:rest]
 	l.sealed++
-	l.sets = round.wanted[:0]
 	round.seal(l.sealed)
 	l.usual = round.live
 	l.waiting -= round.live
@@ -98,59 +97,42 @@ func (l *Log[Op, State]) seal() (own *Trip[Op, State]) {
 	if l.cfg.Seal != nil {
 		l.cfg.Seal(round)
 	}
-	return l.hand(round)
+	return l.hand(round, own)
 }
 
-// hand gives a sealed round to its readers, and starts their trips. It returns one that the caller
-// is to make.
-func (l *Log[Op, State]) hand(round *Round[Op, State]) (own *Trip[Op, State]) {
-	var missed [][]*Round[Op, State] // by reader
+// hand gives a sealed round to its readers, and starts their trips. Readers that are Out miss it.
+// Readers of which too much is unread miss all of that. See seal for own.
+func (l *Log[Op, State]) hand(round *Round[Op, State], own *Trip[Op, State]) (used bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	miss := uint64(0)
 	for i := range l.readers {
-		if !round.isFor(i) {
-			continue
-		}
-		r := &l.readers[i]
-		r.unread = append(r.unread, round)
-		r.weight += round.weight
-		if late := l.tooMuch(i); len(late) > 0 {
-			if missed == nil {
-				missed = make([][]*Round[Op, State], len(l.readers))
+		if r := &l.readers[i]; round.isFor(i) {
+			r.unread = append(r.unread, round)
+			r.weight += round.weight
+			if r.state == Out || r.weight > l.cfg.Limit && len(r.unread) > 1 {
+				miss |= 1 << i
 			}
-			missed[i] = late
-		}
-		t := l.startTrip(i)
-		if own == nil {
-			own = t
-		} else if t != nil {
-			l.start(t)
 		}
 	}
-	if missed != nil && own != nil {
-		l.start(own) // it need not wait for Missed
-		own = nil
+	for i := range l.readers {
+		switch {
+		case !l.canStart(i):
+		case miss == 0 && !used:
+			used = true
+			l.take(i, own)
+		default: // own does not wait for Missed
+			l.start(l.take(i, l.idleTrip()))
+		}
 	}
-	for i, rounds := range missed {
-		l.miss(i, rounds, false)
+	for i := range l.readers {
+		if miss>>i&1 == 1 {
+			l.miss(i, l.takeUnread(i, every))
+		}
 	}
 	l.sealing = false
 	l.advance()
-	return own
-}
-
-// tooMuch takes the unread rounds that a reader misses: all if it is Out, the oldest if they are
-// beyond the limit. mu is held.
-func (l *Log[Op, State]) tooMuch(i int) []*Round[Op, State] {
-	r := &l.readers[i]
-	switch {
-	case r.state == Out:
-		return l.takeUnread(i, every)
-	case r.weight > l.cfg.Limit && len(r.unread) > 1:
-		half := len(r.unread) / 2
-		return l.takeUnread(i, func(*Round[Op, State]) bool { half--; return half >= 0 })
-	}
-	return nil
+	return used
 }
 
 // Close refuses operations from now on. It returns nil when all that were taken, and their
@@ -163,7 +145,10 @@ func (l *Log[Op, State]) Close(ctx context.Context) error {
 		l.idle = make(chan struct{})
 	}
 	idle := l.idle
-	l.endParked()
+	for _, t := range l.parked {
+		close(t.wake)
+	}
+	l.parked = nil
 	l.tellIdle()
 	l.mu.Unlock()
 	select {

@@ -245,6 +245,12 @@ func (f *fixture) beginSealing() {
 	f.log.sealing = true
 }
 
+func (f *fixture) goOnSealing() {
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	f.log.start(f.log.idleTrip())
+}
+
 // The goal: no round is sealed if its readers stopped reading before the sealing goroutine ran.
 func TestSeal_NotIfNoQuorumIsReadyAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -252,7 +258,7 @@ func TestSeal_NotIfNoQuorumIsReadyAnyMore(t *testing.T) {
 		f.set(Paused, 0)
 		f.beginSealing()
 		f.append(All, 1)
-		go f.log.run(nil)
+		f.goOnSealing()
 		synctest.Wait()
 		require.Empty(t, f.sealed)
 		f.set(Reading, 0)

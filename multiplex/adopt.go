@@ -99,7 +99,7 @@ type Adoption struct {
 func (a *Attempt) Adoption(seen *Adoption) {
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	a.countRound()
+	a.count()
 	seen.Taken = seen.Taken || a.granted != 0 && a.claim.puts
 	var missing quorum.Nodes
 	for s := a.refused; s != 0; s &= s - 1 {

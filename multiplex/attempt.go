@@ -25,26 +25,23 @@ type Attempt struct {
 	timeout time.Duration // how long Wait waits for the answer of a node
 	maxAge  time.Duration // how long, from op.Sent, its outcome is of any use
 
-	asked  quorum.Nodes // nodes that its round is for; set before the log has it
-	number uint32       // of an extension: which one of its claim it is; set once
+	asked quorum.Nodes // nodes that it is for; set before the log has it
+	added quorum.Nodes // of these, nodes that could not hold the token before; set with asked
 	// decided: decision is set, or a newer attempt makes it pointless.
 	decided atomic.Bool
-	// recorded: the answer of each node is recorded under claim.mu. Otherwise only answers that are
-	// no grants are. Set before the log has the attempt.
-	recorded bool
+	number  uint16 // which acquire or extension of its claim it is; 0 for a release; set once
 
 	// Guarded by claim.mu:
 	decision            quorum.Decision
 	unconfirmedReported bool // Wait reported that a release is not confirmed yet
 	splitCounted        bool // it was counted as a split vote
-	done                bool // the caller does not use it any more: see Done
-	answered            bool // all nodes are done with it
 	place               batch.Place[Attempt, roundState]
 	// The votes; those of other nodes are open.
 	granted, refused, unknown quorum.Nodes
 	// Nodes that a release need not ask: they can't hold the token.
-	neverHeld    quorum.Nodes
-	firstTouched quorum.Nodes // nodes that no earlier extension asked
+	neverHeld quorum.Nodes
+	// Nodes that may have executed a release, and have not said so.
+	tried quorum.Nodes
 	// Why votes are refused or unknown. It is nil until the first such vote.
 	details []voteDetail
 	// earlier is the attempt before it that a node has not answered yet: see Claim.earlier.
@@ -60,7 +57,7 @@ type voteDetail struct {
 }
 
 func (m *Mux) newAttempt(c *Claim, k node.Kind, ttl, timeout, maxAge time.Duration) *Attempt {
-	a := m.emptyAttempt(c, k)
+	a := c.emptyAttempt(k)
 	a.mux, a.claim, a.ttl, a.timeout, a.maxAge = m, c, ttl, min(timeout, maxAge), maxAge
 	a.op.Keys, a.op.Kind, a.op.Sent = &c.keys, k, c.validityStart(k)
 	if k != node.Release {
@@ -75,6 +72,17 @@ func (m *Mux) ttlTextOf(ttl time.Duration) string {
 		return m.ttlText
 	}
 	return strconv.FormatInt(ttl.Milliseconds(), 10)
+}
+
+// emptyAttempt returns memory for an attempt of this kind.
+func (c *Claim) emptyAttempt(k node.Kind) *Attempt {
+	if c.memory != nil && k == node.Acquire {
+		return &c.memory.acquire
+	}
+	if c.memory != nil && k == node.Release {
+		return &c.memory.release
+	}
+	return new(Attempt)
 }
 
 // system returns the quorum system of the claim.
@@ -105,70 +113,57 @@ func (a *Attempt) superseded() bool {
 		(a.op.Kind == node.Extend || newest != nil && newest.op.Kind == node.Release)
 }
 
-// pending returns the nodes that have not answered what the log has of the attempt. claim.mu is
-// held.
+// pending returns the nodes that have not answered what the log has of the attempt. It counts what
+// the others have granted. claim.mu is held.
 func (a *Attempt) pending() quorum.Nodes {
-	if !a.inLog() {
+	if a.place.Round == nil {
 		return 0
 	}
-	return a.asked & a.place.Round.State.undone()
+	done := quorum.Nodes(a.place.Round.State.done.Load())
+	a.count()
+	return a.asked &^ done
 }
 
-// asks reports whether the attempt is for node i in this round.
-func (a *Attempt) asks(r *batch.Round[Attempt, roundState], i int) bool {
-	return !a.op.Directed || r.State.isLeft() || a.asked.Has(i)
-}
+// asks reports whether the attempt is for node i.
+func (a *Attempt) asks(i int) bool { return !a.op.Directed || a.asked.Has(i) }
 
 // isOpen reports whether a slow node's vote could still change the attempt's result. That node has
-// not read the attempt's round. answered are the nodes that have answered the round. A release that
-// a quorum of them confirms is not open: often no caller waits for it, so decided is never set.
+// not read the attempt's round. ok are the nodes that have granted the round. A release that a
+// quorum of them confirms is not open: often no caller waits for it, so decided is never set.
 // isOpen does not need claim.mu.
-func (a *Attempt) isOpen(answered quorum.Nodes) bool {
-	confirmed := a.op.Kind == node.Release && a.system().IsQuorum(answered)
+func (a *Attempt) isOpen(ok quorum.Nodes) bool {
+	confirmed := a.op.Kind == node.Release && a.system().IsQuorum(ok)
 	return !confirmed && !a.decided.Load()
 }
 
-// inLog reports whether the attempt was put into the log. claim.mu is held.
-func (a *Attempt) inLog() bool { return a.place.Round != nil }
-
-// countRound takes the votes of the round for which none was recorded. claim.mu is held.
-func (a *Attempt) countRound() {
-	if !a.inLog() {
+// count takes the grants of the nodes that are ok: see roundState. claim.mu is held.
+func (a *Attempt) count() {
+	if a.place.Round == nil {
 		return
 	}
-	s := &a.place.Round.State
-	// Before the recorded ones: these come first where both are set.
-	answered, missed := quorum.Nodes(s.answered.Load()), quorum.Nodes(s.missed.Load())
-	recorded := a.granted | a.refused | a.neverHeld
-	if !a.recorded {
-		a.granted |= answered & a.asked &^ (recorded | a.unknown)
-	}
-	// A node that was not sent the round has nothing, also if its vote was unknown before.
-	if missed = missed & a.asked &^ recorded; missed != 0 && a.op.Kind != node.Release {
-		a.claim.undo(a, missed)
-		a.unknown |= missed
+	granted := quorum.Nodes(a.place.Round.State.ok.Load()) & a.asked & a.open()
+	a.granted |= granted
+	a.claim.doubt &^= granted
+	if a.op.Kind == node.Release {
+		a.claim.may &^= granted
 	}
 }
 
-// voteUnknown counts nodes as unknown because the attempt is not sent there any more. claim.mu is
-// held.
+// voteUnknown counts open votes of these nodes as unknown, because the attempt is not sent there
+// any more, or nobody waits longer. claim.mu is held.
 func (a *Attempt) voteUnknown(nodes quorum.Nodes, err error) {
-	a.countRound()
-	for s := nodes &^ (a.granted | a.refused); s != 0; s &= s - 1 {
-		i := s.Lowest()
-		a.addVote(i, node.Answer{Err: err})
+	a.count()
+	for s := nodes & a.open(); s != 0; s &= s - 1 {
+		a.addVote(s.Lowest(), node.Answer{Err: err})
 	}
+	a.tryDecide() // the last vote may have come just now
 }
 
 // addVote takes one vote. After the decision a vote changes nothing of it, but makes the error more
 // complete. A release may still win when nodes that could not be reached answer later. claim.mu is
 // held.
 func (a *Attempt) addVote(i int, r node.Answer) {
-	a.countRound()
 	bit := quorum.Node(i)
-	if r.Vote == node.Unknown && a.granted&bit != 0 {
-		return // it was granted just before the caller gave up
-	}
 	a.unknown &^= bit
 	switch r.Vote {
 	case node.Granted:
@@ -185,9 +180,7 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 		n := a.detail(i)
 		n.keyIndex, n.err = r.KeyIndex, r.Err
 	}
-	if a.decision == quorum.Undecided || a.op.Kind == node.Release {
-		a.tryDecide()
-	}
+	a.tryDecide()
 	if a.op.Kind == node.Acquire && a.decision > quorum.Won {
 		a.countSplit()
 	}
@@ -222,41 +215,22 @@ func (a *Attempt) detail(i int) *voteDetail {
 	return &a.details[i]
 }
 
-// unknownErr returns why the vote of a node is unknown. claim.mu is held.
-func (a *Attempt) unknownErr(i int) error {
-	switch {
-	case a.details != nil && a.details[i].err != nil:
-		return a.details[i].err
-	case a.inLog():
-		return a.place.Round.State.missedBecause(i)
-	}
-	return node.ErrSuperseded
-}
-
-// wake has the callers that wait for the attempt look at its votes. claim.mu is held.
-func (a *Attempt) wake() {
-	if a.inLog() {
-		a.place.Round.State.change()
-	}
-}
-
-// tryDecide decides if the votes allow it, and wakes the callers that wait. claim.mu is held.
+// tryDecide decides if the votes allow it. claim.mu is held.
 func (a *Attempt) tryDecide() {
-	a.countRound()
+	a.count()
 	if a.decision == quorum.Won || a.decision != quorum.Undecided && a.op.Kind != node.Release {
 		return
 	}
 	d := a.decideWith(a.unknown)
-	if d == quorum.Undecided || d == a.decision {
+	if d == quorum.Undecided {
 		return
 	}
 	a.decision = d
 	a.decided.Store(true)
-	if c := a.claim; a.op.Kind == node.Extend && c.uncertain != nil &&
-		a.system().BlocksOtherQuorum(a.granted&^c.uncertain.lostKeys) {
-		c.uncertain.lostKeys = 0
+	if c := a.claim; a.op.Kind == node.Extend && c.lost != 0 &&
+		a.system().BlocksOtherQuorum(a.granted&^c.lost) {
+		c.lost = 0
 	}
-	a.wake()
 }
 
 // decideWith returns the decision if these nodes' votes are unknown. claim.mu is held.
@@ -271,7 +245,7 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 		not, noAnswer := names.Unconfirmed(q.Nodes(), free, unknown)
 		return q.Release(a.neverHeld&^not, a.granted&^not, a.refused&^not, unknown|noAnswer)
 	case node.Extend:
-		return q.Extension(a.granted, a.refused, a.claim.lostKeys(), unknown)
+		return q.Extension(a.granted, a.refused, a.claim.lost, unknown)
 	}
 	d := q.Acquire(a.granted, a.refused, unknown)
 	if d == quorum.Held && a.claim.Adopts() {
@@ -280,15 +254,14 @@ func (a *Attempt) decideWith(unknown quorum.Nodes) quorum.Decision {
 	return d
 }
 
-// unanswered returns the nodes that were asked and whose votes are open. claim.mu is held.
-func (a *Attempt) unanswered() quorum.Nodes {
-	decided := a.granted | a.refused | a.unknown | a.neverHeld
-	return a.system().Nodes() &^ decided
+// open returns the nodes whose votes are open. claim.mu is held.
+func (a *Attempt) open() quorum.Nodes {
+	return a.system().Nodes() &^ (a.granted | a.refused | a.unknown | a.neverHeld)
 }
 
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
-	for s := a.unanswered(); s != 0; s &= s - 1 {
+	for s := a.open(); s != 0; s &= s - 1 {
 		a.mux.nodes[s.Lowest()].Counts.CountFailure(stats.FailedTimeout, 1)
 	}
 }

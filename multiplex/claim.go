@@ -16,15 +16,25 @@ import (
 //
 // The operations of a claim take effect in the order acquire, extend, release on each node. A later
 // one is behind the earlier one in the log, and each node is sent the log in its order. A newer
-// attempt takes an older one out of the log or its draft, if that was not sealed yet.
+// attempt takes an older one out of the log, if that was not sealed yet.
 type Claim struct {
 	keys ids.Keys // set once
 
 	// Guards all below, and the votes of the claim's attempts. Node.order comes before it, and the
 	// log's comes after it.
 	mu sync.Mutex
-	// Nodes that may hold the token, or may get it yet: by the acquire, and by an extension.
-	acquired, extended quorum.Nodes
+	// Nodes that may hold the token, or may get it yet. A node leaves them when it has answered the
+	// release, or when what first asked it for the keys has left nothing there (undo).
+	may quorum.Nodes
+	// Nodes to which something was sent, and whose connection broke before the answer. A node
+	// leaves them when it answers what was sent after that: nothing of the earlier connection is
+	// still to come then.
+	doubt quorum.Nodes
+	// Nodes that had lost the keys since the last extension that was confirmed, and may hold them
+	// again because they were refilled. Another client may have held the keys there in between,
+	// whichever attempt found it out.
+	lost   quorum.Nodes
+	failed bool // a node was in doubt, or had lost the keys
 	// A node has refused, or has answered with an error. Then a release is sent only to nodes that
 	// may hold the token. Otherwise all are sent what is made once.
 	divided bool
@@ -34,24 +44,16 @@ type Claim struct {
 	mayOutlive bool
 	puts       bool          // a release puts back what the acquire has adopted
 	quorums    uint8         // the index of its quorum system; set once
-	extensions uint32        // how many began
+	begun      uint16        // how many acquires and extensions began; it wraps
 	maxTTLSent time.Duration // the longest TTL that was ever sent
-	latest     *Attempt      // the newest attempt
+	latest     *Attempt      // the newest attempt; nil: every node is done with it
 	// A list of the attempts before it that a node may not have answered yet.
-	earlier   *Attempt
-	uncertain *uncertainty // nil while all goes well
-	memory    *Attempts    // nil: each attempt has memory of its own; set once
+	earlier *Attempt
+	memory  *Attempts // nil: each attempt has memory of its own; set once
 }
 
-// uncertainty is what a claim remembers of nodes that failed it.
-type uncertainty struct {
-	// Nodes to which something was sent, and whose connection broke before the answer.
-	brokenAt quorum.Nodes
-	// lostKeys are the nodes that had lost the keys since the last extension that was confirmed,
-	// and may hold them again because they were refilled. Another client may have held the keys
-	// there in between, whichever attempt found it out.
-	lostKeys quorum.Nodes
-}
+// Attempts is memory for the two attempts that most claims make. It is used once.
+type Attempts struct{ acquire, release Attempt }
 
 // Init gives the claim its keys, each behind prefix, and its token, which ends with suffix. The
 // keys must differ from each other.
@@ -88,7 +90,7 @@ func (c *Claim) MarkOutlives() {
 func (c *Claim) Certain() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.mayOutlive && c.uncertain == nil
+	return !c.mayOutlive && !c.failed
 }
 
 // NeedsCleanup reports whether something of the claim may still take effect on a node, or may last
@@ -96,26 +98,23 @@ func (c *Claim) Certain() bool {
 func (c *Claim) NeedsCleanup() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered()|c.brokenAt() != 0 || c.mayOutlive
+	return c.unanswered()|c.doubt != 0 || c.mayOutlive
 }
 
-// mayHold returns the nodes that may hold the token, or may get it yet. mu is held.
-func (c *Claim) mayHold() quorum.Nodes {
-	c.unanswered()
-	return c.acquired | c.extended
-}
-
-// unanswered returns the nodes that have not answered everything that was sent. It forgets earlier
-// attempts that every node is done with. mu is held.
+// unanswered returns the nodes that have not answered everything that was sent. It counts the votes
+// of all attempts, and forgets earlier ones that every node is done with. mu is held.
 func (c *Claim) unanswered() (nodes quorum.Nodes) {
 	if c.latest != nil {
-		c.latest.countRound()
 		nodes = c.latest.pending()
 	}
+	return nodes | c.unansweredBefore()
+}
+
+// unansweredBefore is unanswered without the newest attempt. mu is held.
+func (c *Claim) unansweredBefore() (nodes quorum.Nodes) {
 	for p := &c.earlier; *p != nil; {
 		a := *p
 		pending := a.pending()
-		a.countRound()
 		if pending == 0 {
 			*p, a.earlier = a.earlier, nil
 			continue
@@ -126,91 +125,74 @@ func (c *Claim) unanswered() (nodes quorum.Nodes) {
 	return nodes
 }
 
-// ensureUncertain returns c.uncertain, to be written to. mu is held.
-func (c *Claim) ensureUncertain() *uncertainty {
-	if c.uncertain == nil {
-		c.uncertain = new(uncertainty)
+// forget forgets an extension that every node is done with: claims that are held for long have no
+// attempt between two extensions. Whoever waits for it still has its votes.
+func (c *Claim) forget(a *Attempt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.tryDecide()
+	if c.latest == a {
+		c.latest = nil
 	}
-	return c.uncertain
+	c.unanswered() // which forgets it, if it is an earlier one
 }
 
-// brokenAt returns the nodes whose connection broke before the answer. mu is held.
-func (c *Claim) brokenAt() quorum.Nodes {
-	if c.uncertain == nil {
-		return 0
-	}
-	return c.uncertain.brokenAt
-}
-
-// lostKeys returns the nodes that had lost the keys. mu is held.
-func (c *Claim) lostKeys() quorum.Nodes {
-	if c.uncertain == nil {
-		return 0
-	}
-	return c.uncertain.lostKeys
-}
+// isReleased reports whether the last attempt of the claim has begun. mu is held.
+func (c *Claim) isReleased() bool { return c.latest != nil && c.latest.op.Kind == node.Release }
 
 // begin makes a the newest attempt. What it replaces is not sent any more, if it was not sealed.
 // mu is held.
 func (c *Claim) begin(a *Attempt) {
 	prev := c.latest
+	c.latest = a
 	if prev != nil {
 		prev.tryDecide()
-		if prev.inLog() && a.mux.log.Cancel(prev.place) {
-			prev.wake()
+		if r := prev.place.Round; r != nil && a.mux.log.Cancel(prev.place) {
 			prev.place = batch.Place[Attempt, roundState]{}
 			c.undo(prev, prev.asked)
 			prev.voteUnknown(prev.asked, node.ErrSuperseded)
+			r.State.wake()
 		}
 		prev.earlier, c.earlier = c.earlier, prev
 		c.unanswered() // which forgets it, if every node is done with it
-	}
-	c.latest = a
-	if prev != nil && prev.superseded() {
-		prev.decided.Store(true) // if nobody waits for it, nobody decides it
+		if prev.superseded() {
+			prev.decided.Store(true) // if nobody waits for it, nobody decides it
+		}
 	}
 	c.mayOutlive = c.mayOutlive || a.op.Kind == node.Extend && a.ttl < c.maxTTLSent
 	c.maxTTLSent = max(c.maxTTLSent, a.ttl)
-	// The answers of a claim in doubt are recorded, each alone.
-	a.recorded = c.uncertain != nil
-	if a.op.Kind == node.Extend {
-		c.extensions++
-		a.number = c.extensions
+	if a.op.Kind != node.Release {
+		c.begun++
+		a.number = c.begun
 	}
 }
 
-// ask puts the attempt into the log or a draft, for these nodes. It does nothing if there are none.
-// mu is held.
-func (c *Claim) ask(a *Attempt, nodes quorum.Nodes, to appender) {
+// ask puts the attempt into the log, for these nodes. It does nothing if there are none. mu is
+// held.
+func (c *Claim) ask(a *Attempt, nodes quorum.Nodes) {
 	if nodes == 0 {
 		a.tryDecide() // a release that no node needs is won now
 		return
 	}
 	// Before the log has it: it may be answered at once.
 	a.asked, a.op.Directed = nodes, nodes != a.mux.all()
-	a.recorded = a.recorded || a.op.Directed
-	switch a.op.Kind {
-	case node.Acquire:
-		c.acquired |= nodes
-	case node.Extend:
-		a.firstTouched = nodes &^ c.extended
-		c.extended |= nodes
+	if a.op.Kind != node.Release {
+		a.added = nodes &^ c.may
+		c.may |= nodes
 	}
 	var err error
-	if a.place, err = to.Append(a, uint64(nodes)); err != nil {
+	if a.place, err = a.mux.log.Append(a, uint64(nodes)); err != nil {
 		c.undo(a, nodes)
 		a.mux.countUnsent(nodes, err)
 		a.voteUnknown(nodes, err)
 	}
 }
 
-// undo notes that the attempt left nothing on these nodes, and never will. mu is held.
+// undo notes that the attempt left nothing on these nodes, and never will. A later acquire or
+// extension may have. mu is held.
 func (c *Claim) undo(a *Attempt, nodes quorum.Nodes) {
-	switch {
-	case a.op.Kind == node.Acquire:
-		c.acquired &^= nodes
-	case a.op.Kind == node.Extend && a.number == c.extensions:
-		c.extended &^= a.firstTouched & nodes
+	if a.number == c.begun {
+		c.may &^= a.added & nodes
 	}
 }
 
@@ -218,65 +200,44 @@ func (c *Claim) undo(a *Attempt, nodes quorum.Nodes) {
 // it. mu is held.
 func (c *Claim) record(a *Attempt, i int, r node.Answer) (keep bool) {
 	bit := quorum.Node(i)
-	c.divided = c.divided || r.Vote != node.Granted
+	c.divided = c.divided || r.Replied && r.Vote != node.Granted
 	switch {
 	case r.Broken:
-		c.ensureUncertain().brokenAt |= bit
-	case r.Replied && c.uncertain != nil:
-		// On this connection, so nothing of an earlier one is still to come.
-		c.uncertain.brokenAt &^= bit
+		c.unanswered() // counts what the node has answered before: that ends no later doubt
+		c.doubt |= bit
+		c.failed = true
+	case r.Replied:
+		c.doubt &^= bit
 	}
-	a.countRound()
 	if r.LeftNothing {
 		c.undo(a, bit)
 	}
 	switch {
 	case a.op.Kind == node.Release && r.Vote != node.Unknown:
-		c.acquired &^= bit
-		c.extended &^= bit
+		c.may &^= bit
 		switch {
 		case a.keeps() && !r.Replied:
 			r.Vote = node.Refused // the key has expired
-		case !a.keeps() && a.unknown&bit != 0:
+		case !a.keeps() && a.tried.Has(i):
 			r.Vote = node.Granted // an earlier try may have deleted what is gone
 		}
-	case a.op.Kind == node.Release && c.mayHold()&bit == 0:
+	case a.op.Kind == node.Release && c.may&bit == 0:
 		a.neverHeld |= bit
 		a.tryDecide()
-		return false
+		return a.frees()
 	case a.op.Kind == node.Release:
 		keep = true
+		if !r.LeftNothing {
+			a.tried |= bit
+		}
 	case a.op.Kind == node.Acquire && r.Vote == node.Refused:
 		r = a.refusal(i, r)
 	case a.op.Kind == node.Extend && r.Vote == node.Refused:
 		if a.tryDecide(); a.decision != quorum.Won {
-			c.ensureUncertain().lostKeys |= bit
+			c.lost |= bit
+			c.failed = true
 		}
 	}
 	a.addVote(i, r)
 	return keep
-}
-
-// mayChange reports whether node i may still execute something that it was sent for the claim, and
-// has not answered. A stopped server may do so at any later time.
-func (c *Claim) mayChange(i int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return (c.unanswered() | c.brokenAt()).Has(i)
-}
-
-// pendingUntil returns until when a release that node i could not answer must be kept: as long as
-// what was sent there can last. The zero time stands for "until answered": a stopped server may
-// execute what a broken connection left behind at any later time, with its whole TTL.
-func (c *Claim) pendingUntil(a *Attempt, i int, now time.Time) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.brokenAt().Has(i) {
-		return time.Time{}
-	}
-	n := a.detail(i)
-	if n.expiry.IsZero() {
-		n.expiry = now.Add(c.maxTTLSent)
-	}
-	return n.expiry
 }

@@ -147,7 +147,6 @@ func simulate(t *testing.T, n int, seed uint64, rough bool, systems ...quorum.Sy
 						time.Duration(random.IntN(20000))*time.Microsecond)
 					extension := m.Extend(c, time.Minute, time.Now().Add(time.Minute), 0, 1)
 					err := wait(extension, ctx)
-					extension.Done()
 					cancel()
 					require.NotErrorIs(t, err, ErrHeld, "nobody took it away")
 				}

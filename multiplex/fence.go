@@ -63,13 +63,13 @@ func (a *Attempt) FenceTooLow() (seen int64, again bool) {
 	}
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	a.countRound()
+	a.count()
 	var behind quorum.Nodes
-	hopeful := a.granted | a.unanswered()
+	hopeful := a.granted | a.open()
 	for s := a.unknown; s != 0; s &= s - 1 {
 		i := s.Lowest()
 		var e *node.FenceTooLowError
-		switch err := a.unknownErr(i); {
+		switch err := a.detail(i).err; {
 		case errors.As(err, &e) && e.Seen < MaxFence:
 			behind |= quorum.Node(i)
 			seen = max(seen, e.Seen)

@@ -35,7 +35,7 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 		defer stop()
 		attempt := func(k node.Kind, worth time.Duration) *Attempt {
 			a := m.newAttempt(claim("k", "t"), k, time.Minute, time.Second, worth)
-			a.claim.latest, a.claim.acquired = a, m.all()
+			a.claim.latest, a.claim.may = a, m.all()
 			return a
 		}
 		stale := []*Attempt{attempt(node.Acquire, time.Second), attempt(node.Extend, time.Second)}
@@ -44,7 +44,7 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 			attempt(node.Extend, 2*time.Second),
 		}
 		never := attempt(node.Release, time.Second)
-		never.claim.acquired = 0
+		never.claim.may = 0
 		for _, a := range append(stale, wanted...) {
 			require.NoError(t, (*operation)(a).Skip(0, false, time.Now()))
 		}
@@ -68,7 +68,7 @@ func TestFlush_SendsNothingOfAReleasedLease(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		c := claim("k", "t")
-		c.acquired = m.all()
+		c.may = m.all()
 		for _, k := range []node.Kind{node.Acquire, node.Extend} {
 			a := m.newAttempt(c, k, time.Minute, time.Second, time.Minute)
 			c.latest = a
@@ -86,7 +86,7 @@ func TestFlush_SendsNoAcquireAgainBehindAnExtension(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		c := claim("k", "t")
-		c.acquired = m.all()
+		c.may = m.all()
 		a := m.newAttempt(c, node.Acquire, time.Minute, time.Second, time.Minute)
 		c.latest = a
 		require.NoError(t, (*operation)(a).Skip(0, true, time.Now()))

@@ -69,7 +69,7 @@ func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
 
 // waits lets a quarantine last for this time: several seconds, or a test on a busy machine could
 // look when it is over already.
-func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL, c.TTL = d, d } }
+func waits(d time.Duration) func(*Config) { return func(c *Config) { c.MaxTTL = d } }
 
 // The reasons of quarantines, as users see them.
 const (

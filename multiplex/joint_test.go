@@ -189,7 +189,7 @@ func TestJoint_ALossIsRememberedForEachSet(t *testing.T) {
 		resume := []func(){hang(m.nodes[4]), hang(m.nodes[5])}
 		require.ErrorIs(t, extends(t, m, c, time.Minute), ErrNoQuorum)
 		c.mu.Lock()
-		require.Equal(t, quorum.Node(3), c.lostKeys())
+		require.Equal(t, quorum.Node(3), c.lost)
 		c.mu.Unlock()
 		for _, f := range resume {
 			f()
@@ -198,7 +198,7 @@ func TestJoint_ALossIsRememberedForEachSet(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, extends(t, m, c, time.Minute))
 		c.mu.Lock()
-		require.Zero(t, c.lostKeys())
+		require.Zero(t, c.lost)
 		c.mu.Unlock()
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		nothingLeft(t, m, stores)

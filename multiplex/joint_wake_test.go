@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
@@ -71,10 +72,13 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 					}
 				})
 			}
-			began, extensions := time.Now(), m.Extensions(len(claims))
+			for i := range m.nodes {
+				m.log.SetReader(i, batch.Paused) // so that all are in one round
+			}
+			began := time.Now()
 			var callers sync.WaitGroup
 			for i, c := range claims {
-				e := extensions.Add(c, time.Minute, began.Add(time.Minute), 0)
+				e := m.Extend(c, time.Minute, began.Add(time.Minute), 0, 1)
 				callers.Go(func() {
 					o := e.Wait(t.Context(), time.Time{})
 					want, at := decided(&systems[of[i]], answers)
@@ -82,7 +86,9 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 					require.Equal(t, at, time.Since(began), "seed %d, system %d", seed, of[i])
 				})
 			}
-			extensions.Send()
+			for i := range m.nodes {
+				m.log.SetReader(i, batch.Reading)
+			}
 			callers.Wait()
 			time.Sleep(time.Second)
 			synctest.Wait()

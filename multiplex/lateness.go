@@ -1,11 +1,19 @@
 package multiplex
 
 import (
+	"math"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
 const (
+	// slowAfter is after what time others do not wait any more for a near node that owes an answer.
+	slowAfter = 10 * time.Millisecond
+	// forgetAfter is for how long a slow node may still read what was decided without it.
+	forgetAfter = 100 * time.Millisecond
 	// lateAfter is by how much a timer may be late before the process counts as late.
 	lateAfter = 5 * time.Millisecond
 	// looksOfNode is how often a timer runs, at least, before a node is given up. So a process that
@@ -13,29 +21,69 @@ const (
 	looksOfNode = 8
 )
 
-// lateness is when this process itself was late: throttled, stopped, or without a CPU. It has not
-// read then what the nodes answered, so nodes owe nothing for that time. One timer that runs as
-// long as a node may owe an answer notices it. All methods are safe for concurrent use.
-type lateness struct {
-	mu    sync.Mutex                    // guards all below; a leaf
-	due   time.Time                     // when the timer fires; zero: it is not set
-	times [2 * looksOfNode][2]time.Time // from when to when the process was late, the last times
-	next  int                           // the index of the oldest
+// lookout looks at the nodes as long as some node is not done with a round, and at these rounds, by
+// one timer. Most rounds are done when it comes to them.
+//
+// It also notices when this process itself was late: throttled, stopped, or without a CPU. The
+// process has not read then what the nodes answered, so nodes owe nothing for that time. All
+// methods are safe for concurrent use.
+type lookout struct {
+	first time.Duration // after what time the first look comes; set once
+
+	mu     sync.Mutex // guards all below; it comes before those of rounds
+	timer  *time.Timer
+	rounds []*round                      // that some node may not be done with, the oldest first
+	due    time.Time                     // when the timer fires; zero: it is not set
+	times  [2 * looksOfNode][2]time.Time // from when to when the process was late, the last times
+	next   int                           // the index of the oldest
 }
 
-// looked is called when the timer has fired, and again when it is set: it fires after d. A negative
-// d says that it is not set any more.
-func (l *lateness) looked(d time.Duration) {
+// init has the timer call look, which calls looked.
+func (l *lookout) init(first time.Duration, look func()) {
+	l.first, l.timer = first, time.AfterFunc(math.MaxInt64, look)
+	l.timer.Stop()
+}
+
+// add takes a round that was opened.
+func (l *lookout) add(r *round) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.note()
-	if l.due = now.Add(d); d < 0 {
+	if l.rounds = append(l.rounds, r); l.due.IsZero() {
+		l.set(l.first)
+	}
+}
+
+// forget forgets the rounds that are over.
+func (l *lookout) forget(over func(r *round) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rounds = slices.DeleteFunc(l.rounds, over)
+}
+
+// looked is called when the timer has fired, with 0, and then with the time until the next look.
+// That comes only if there are rounds.
+func (l *lookout) looked(next time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case next == 0:
+		l.due = l.note()
+	case len(l.rounds) > 0:
+		l.set(next)
+	default:
+		l.note()
 		l.due = time.Time{}
 	}
 }
 
+// set sets the timer. mu is held.
+func (l *lookout) set(d time.Duration) {
+	l.due = l.note().Add(d)
+	l.timer.Reset(d)
+}
+
 // note notes that the timer is late, if it is. It returns the time. mu is held.
-func (l *lateness) note() (now time.Time) {
+func (l *lookout) note() (now time.Time) {
 	now = time.Now()
 	if !l.due.IsZero() && now.Sub(l.due) >= lateAfter {
 		l.times[l.next] = [2]time.Time{l.due, now}
@@ -45,13 +93,13 @@ func (l *lateness) note() (now time.Time) {
 	return now
 }
 
-// since returns for how long the process was late since a time.
-func (l *lateness) since(from time.Time) (d time.Duration) {
+// late returns for how long the process was late since a time.
+func (l *lookout) late(since time.Time) (d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note()
 	for _, t := range l.times {
-		d += max(0, min(t[1].Sub(t[0]), t[1].Sub(from)))
+		d += max(0, min(t[1].Sub(t[0]), t[1].Sub(since)))
 	}
 	return d
 }
@@ -60,5 +108,46 @@ func (l *lateness) since(from time.Time) (d time.Duration) {
 // late: see node.OwesFor.
 func (m *Mux) owes(i int) (d time.Duration, underWay bool) {
 	d, underWay = m.nodes[i].OwesFor()
-	return d - m.lateness.since(time.Now().Add(-d)), underWay
+	return d - m.lookout.late(time.Now().Add(-d)), underWay
+}
+
+// look looks at each node, and has the callers look at the votes of each round that is NodeTimeout
+// old.
+//
+// A slow node, or one that is not connected yet, does not count any more for the quorum that seals
+// a round, until it answers. It misses what it has not read yet: if all of a round is decided,
+// after forgetAfter. After NodeTimeout the node hangs, and misses all rounds that are as old. So no
+// round stays in memory for it.
+func (m *Mux) look() {
+	m.lookout.looked(0)
+	next := m.cfg.NodeTimeout / looksOfNode
+	for i, n := range m.nodes {
+		owes, underWay := m.owes(i)
+		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.SlowTrip()))
+		hangs := !n.Link.State().IsConnected() || !m.begun.Load() ||
+			underWay && owes >= m.cfg.NodeTimeout
+		switch {
+		case hangs || underWay && owes >= slow:
+			m.log.Hang(i, func(r *round) bool { return m.isPast(r, hangs) })
+			next = min(next, forgetAfter/4)
+		case underWay:
+			next = min(next, slow-owes)
+		}
+	}
+	var old []*round
+	m.lookout.forget(func(r *round) bool {
+		s := &r.State
+		switch left := m.cfg.NodeTimeout - time.Since(s.opened); {
+		case left > 0:
+			next = min(next, left)
+		case !s.old: // whoever waits on it from now on has a timer
+			s.old, old = true, append(old, r)
+		}
+		return quorum.Nodes(s.done.Load()) == m.all()
+	})
+	for _, r := range old {
+		r.State.eager.Store(true)
+		r.State.wake()
+	}
+	m.lookout.looked(max(next, time.Microsecond))
 }

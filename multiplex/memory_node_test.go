@@ -149,7 +149,7 @@ func unanswered(c *Claim) quorum.Nodes {
 func unsettled(c *Claim) quorum.Nodes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered() | c.mayHold()
+	return c.unanswered() | c.may
 }
 
 func wait(a *Attempt, ctx context.Context) error {

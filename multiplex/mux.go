@@ -26,6 +26,13 @@ import (
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
+// Close waits so long for a node that is owed a release and is being connected or answers with
+// errors. It sends the release again after each pause.
+const (
+	connectAtClose = time.Second
+	pauseAtClose   = 100 * time.Millisecond
+)
+
 // MaxNodes is the most nodes that a Mux takes.
 const MaxNodes = quorum.MaxNodes
 
@@ -89,19 +96,21 @@ type Config struct {
 //  4. The flushes run on no caller's context. A caller that leaves affects no other caller.
 //  5. A node that may hold a token that nobody wants any more is sent its release, until it has
 //     answered it or the key has expired there.
+//  6. What a node misses may be newer than what it is still to read, if that is undecided. Of an
+//     acquire or extension that it misses it has nothing. A release that it misses is owed to it,
+//     and the connector sends that, maybe before the older rounds. So a trip with such a round
+//     looks at each attempt (operation.Skip): nothing of a claim follows its release.
 //
 // Outline: Acquire, Extend and Release make an Attempt and append it to the log, which all nodes
-// share (Claim.ask). The log seals rounds of what came together. What was added to Extensions is a
-// round of its own. A round is made into commands once (Mux.sealRound), and each node sends them
-// (Mux.read). A node's answer to a round is one bit, except for votes that are no grants: these
-// are recorded (Claim.record). Callers wake together, when a quorum has answered their round
-// (Mux.finish), and each counts its own votes.
+// share (Claim.ask). The log seals rounds of what came together. A round is made into commands once
+// (Mux.sealRound), and each node sends them (Mux.read). A node's answer to a round is one bit,
+// except for votes that are no grants: these are recorded (Claim.record). Callers wake together,
+// when a quorum has answered their round (Mux.finish), and each counts its own votes.
 //
 // On each node the attempts of a claim take effect in the order in which they began: a newer one
-// takes an older one out of its draft, or out of a round that is not sealed, and is behind it
-// otherwise. A node reads the log in order, and puts each trip into the line of its connection
-// before it takes the next (Node.order). A connection that breaks leaves votes unknown, and
-// releases that are sent again.
+// takes an older one out of a round that is not sealed, and is behind it otherwise. A node reads
+// the log in order, and puts each trip into the line of its connection before it takes the next
+// (Node.order). A connection that breaks leaves votes unknown, and releases that are sent again.
 //
 // Rejected:
 //
@@ -117,8 +126,7 @@ type Mux struct {
 	nodes    []*node.Node
 	systems  []quorum.System // of claims; set once
 	log      *batch.Log[Attempt, roundState]
-	aging    *aging // of the log's rounds
-	lateness lateness
+	lookout  lookout
 	aliases  quorum.Aliases // of the nodes
 	client   string         // its name in lines
 	group    node.Group     // of the nodes
@@ -139,9 +147,6 @@ type Mux struct {
 
 	counts counts
 	asker  *holders.Asker
-
-	// The pools belong to the Mux, because timers and channels belong to one synctest bubble.
-	attemptPool sync.Pool // of *Attempt: extensions that nothing refers to
 }
 
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
@@ -219,7 +224,7 @@ func (m *Mux) timeoutFor(keys int) time.Duration {
 // batchKeys is the number of keys of all attempts that start together with it, its own included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	m.counts.attempts.Add(1)
-	return m.submit(m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(batchKeys), ttl/2), m.log)
+	return m.submit(m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still
@@ -232,8 +237,8 @@ func (m *Mux) Release(c *Claim, batchKeys int) *Attempt { return m.release(c, ba
 func (m *Mux) release(c *Claim, batchKeys int, keep string) *Attempt {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.latest; last != nil && last.op.Kind == node.Release {
-		return last
+	if c.isReleased() {
+		return c.latest
 	}
 	a := m.newAttempt(c, node.Release, 0, m.timeoutFor(batchKeys), m.cfg.MaxTTL)
 	if a.op.TTL = keep; keep == "" && c.puts {
@@ -242,26 +247,26 @@ func (m *Mux) release(c *Claim, batchKeys int, keep string) *Attempt {
 	c.begin(a)
 	nodes := a.system().Nodes()
 	// Of an acquire that was never sent there is nothing to release.
-	if hold := c.mayHold(); (c.divided || hold == 0) && !a.frees() {
-		nodes = hold
+	if (c.divided || c.may == 0) && !a.frees() {
+		nodes = c.may
 		a.neverHeld = a.system().Nodes() &^ nodes
 	}
-	c.ask(a, nodes, m.log)
+	c.ask(a, nodes)
 	return a
 }
 
-// submit puts an acquire or an extension into the log or a draft, for the nodes that it concerns.
-func (m *Mux) submit(a *Attempt, to appender) *Attempt {
+// submit puts an acquire or an extension into the log.
+func (m *Mux) submit(a *Attempt) *Attempt {
 	c := a.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if last := c.latest; last != nil && last.op.Kind == node.Release {
+	if c.isReleased() {
 		// Another goroutine released meanwhile, and nothing may follow a release.
 		a.voteUnknown(a.system().Nodes(), node.ErrSuperseded)
 		return a
 	}
 	c.begin(a)
-	c.ask(a, a.system().Nodes(), to)
+	c.ask(a, a.system().Nodes())
 	return a
 }
 
@@ -307,6 +312,7 @@ func (m *Mux) Close(ctx context.Context) error {
 // dial ends after its Close.
 func (m *Mux) closeInOrder(ctx context.Context) {
 	_ = m.log.Close(ctx)
+	m.resend(ctx)
 	soon, cancel := context.WithTimeout(ctx, m.cfg.NodeTimeout)
 	defer cancel()
 	for _, n := range m.nodes {
@@ -323,4 +329,46 @@ func (m *Mux) closeInOrder(ctx context.Context) {
 	}
 	nodes.Wait()
 	_ = m.log.Close(context.Background()) // what was cut off ends now
+}
+
+// resend sends the releases that the nodes keep, before the connections are closed. It waits until
+// the nodes that are connected have answered, or ctx ends. A node that is just being connected gets
+// some time for that.
+func (m *Mux) resend(ctx context.Context) {
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		var nodes sync.WaitGroup
+		for _, n := range m.nodes {
+			nodes.Go(func() { resendTo(ctx, n) })
+		}
+		nodes.Wait()
+	}()
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+}
+
+// resendTo sends one node the releases that it keeps, behind those that its connector sends it.
+func resendTo(ctx context.Context, n *node.Node) {
+	if n.Link.State().IsConnected() {
+		n.Resend()
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectAtClose)
+	defer cancel()
+	for pause := time.Duration(0); ; pause = pauseAtClose {
+		if kept, _ := n.PendingReleases(); kept == 0 {
+			return
+		}
+		select { // a connection that has just ended may still count as one
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if n.Link.AwaitConnected(ctx) != nil {
+			return
+		}
+		n.Resend()
+	}
 }

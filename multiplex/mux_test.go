@@ -32,7 +32,7 @@ func TestMux_TheTimeoutForManyKeysIsBounded(t *testing.T) {
 		{40 * day, 90 * day, 1001, 80 * day},
 	} {
 		m := start(t, []string{"127.0.0.1:1"}, func(c *Config) {
-			c.NodeTimeout, c.TTL, c.MaxTTL = test.timeout, test.maxTTL, test.maxTTL
+			c.NodeTimeout, c.MaxTTL = test.timeout, test.maxTTL
 			c.Dial = func(context.Context, string, string) (net.Conn, error) {
 				return nil, errors.New("refused")
 			}

@@ -25,7 +25,7 @@ import (
 func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 	t.Helper()
 	cfg := Config{
-		Nodes: urls, NodeTimeout: 10 * time.Second, TTL: time.Minute, MaxTTL: time.Minute,
+		Nodes: urls, NodeTimeout: 10 * time.Second, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {

@@ -18,7 +18,7 @@ func (o *operation) Skip(i int, again bool, now time.Time) error {
 	a := (*Attempt)(o)
 	a.claim.mu.Lock()
 	defer a.claim.mu.Unlock()
-	if a.op.Kind == node.Release && !a.claim.mayHold().Has(i) && !a.frees() {
+	if a.op.Kind == node.Release && !a.claim.may.Has(i) && !a.frees() {
 		return node.ErrNotNeeded
 	}
 	if a.op.Kind == node.Acquire && again && a.claim.latest != a {
@@ -28,15 +28,37 @@ func (o *operation) Skip(i int, again bool, now time.Time) error {
 }
 
 // Record takes the answer of node i to a release that it had kept.
-func (o *operation) Record(i int, r node.Answer) { o.mux.record((*Attempt)(o), i, r) }
-
-// PendingUntil returns until when node i must keep a release that it could not answer.
-func (o *operation) PendingUntil(i int, now time.Time) time.Time {
-	return o.claim.pendingUntil((*Attempt)(o), i, now)
+func (o *operation) Record(i int, r node.Answer) {
+	o.mux.record((*Attempt)(o), i, r)
+	o.place.Round.State.wake()
 }
 
-// MayChange reports whether node i may still execute something that it was sent for the claim.
-func (o *operation) MayChange(i int) bool { return o.claim.mayChange(i) }
+// PendingUntil returns until when node i must keep a release that it could not answer: as long as
+// what was sent there can last. The zero time stands for "until answered": a stopped server may
+// execute what it has not answered, or what a broken connection left behind, at any later time,
+// with its whole TTL.
+func (o *operation) PendingUntil(i int, now time.Time) time.Time {
+	c := o.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if (c.doubt | c.unansweredBefore()).Has(i) {
+		return time.Time{}
+	}
+	n := (*Attempt)(o).detail(i)
+	if n.expiry.IsZero() {
+		n.expiry = now.Add(c.maxTTLSent)
+	}
+	return n.expiry
+}
+
+// MayChange reports whether node i may still execute something that it was sent for the claim, and
+// has not answered. A stopped server may do so at any later time.
+func (o *operation) MayChange(i int) bool {
+	c := o.claim
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return (c.unanswered() | c.doubt).Has(i)
+}
 
 // record takes the answer of a node to an attempt.
 func (m *Mux) record(a *Attempt, i int, r node.Answer) {
@@ -47,12 +69,4 @@ func (m *Mux) record(a *Attempt, i int, r node.Answer) {
 	if keep {
 		m.nodes[i].AddPending((*operation)(a))
 	}
-}
-
-// recordMissed notes that a node missed a round. It reports whether the node must get the attempt
-// later in spite of that: a release on a node that may hold the token.
-func (m *Mux) recordMissed(a *Attempt, i int, why error) (later bool) {
-	a.claim.mu.Lock()
-	defer a.claim.mu.Unlock()
-	return a.claim.record(a, i, node.Answer{LeftNothing: true, Err: why})
 }

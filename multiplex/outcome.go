@@ -96,14 +96,14 @@ func (a *Attempt) outcome(ended error) Outcome {
 	d, missing := a.decision, node.ErrNotNeeded
 	if d == quorum.Undecided {
 		missing = &holders.TimeoutError{
-			Timeout: a.timeout, Late: a.mux.lateness.since(a.op.Sent),
+			Timeout: a.timeout, Late: a.mux.lookout.late(a.op.Sent),
 		}
 		if ended != nil {
 			missing = errCallerGone
 		} else {
 			a.countTimeouts()
 		}
-		if open := a.unanswered(); a.op.Kind == node.Release {
+		if open := a.open(); a.op.Kind == node.Release {
 			d = a.decideWith(a.unknown | open)
 		} else {
 			a.voteUnknown(open, missing)
@@ -128,7 +128,7 @@ func (a *Attempt) outcome(ended error) Outcome {
 func (a *Attempt) heldOutcome() Outcome {
 	refused := a.refused
 	if a.op.Kind == node.Extend {
-		refused |= a.claim.lostKeys()
+		refused |= a.claim.lost
 	}
 	o := Outcome{Result: Held, Nodes: make([]string, 0, refused.Count())}
 	seen := make(map[int32]bool)
@@ -164,7 +164,7 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	}
 	able := granted
 	if missing == node.ErrNotNeeded { // then it was decided whatever the open votes are
-		able |= a.unanswered()
+		able |= a.open()
 	}
 	set := a.system().FirstWithout(able)
 	o := Outcome{
@@ -173,14 +173,14 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	}
 	o.Unknown = set.Count() - o.Granted - o.Refused
 	o.NoVotes = make([]NoVote, 0, o.Unknown)
-	for s := (a.unanswered() | a.unknown | not) & set; s != 0; s &= s - 1 {
+	for s := (a.open() | a.unknown | not) & set; s != 0; s &= s - 1 {
 		i := s.Lowest()
 		l := a.mux.nodes[i].Link
 		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
 		if not.Has(i) {
 			n.Err = a.sameServer(names.Others(i) & a.system().Nodes())
 		} else if a.unknown.Has(i) {
-			n.Err = a.unknownErr(i)
+			n.Err = a.detail(i).err
 			n.Reason = reasonOf(n.Err, l.State() == NodeDown)
 		} else if why, down := l.Rejects(); down && missing == node.ErrNotNeeded {
 			// It was about to miss the attempt.

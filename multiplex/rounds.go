@@ -1,59 +1,56 @@
 package multiplex
 
 import (
-	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // maxPending is the most acquires that wait for one node. That is far more than can come during its
 // answer time, and takes a few hundred megabytes.
 const maxPending = 1 << 18
 
-// systemSet is a set of quorum systems by their index.
-type systemSet [quorum.MaxSystems / 64]uint64
+// round is a round of the log.
+type round = batch.Round[Attempt, roundState]
 
-func (s *systemSet) add(i uint8)    { s[i/64] |= 1 << (i % 64) }
-func (s *systemSet) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
-
-// roundState is what became of a round, by the nodes. The vote of a node on an attempt is the one
-// that was recorded for it. If there is none, it is a grant if the node has answered, and unknown
-// if the node has missed the round. So the votes of a round are counted together, and only a vote
-// that is no grant takes work of its own. A node is in at most one of the three sets.
+// roundState is what became of a round, by the nodes. Grants are counted together, and only a vote
+// that is no grant takes work of its own:
+//
+//  1. A node is done with a round once: when it has answered the round, or has missed it.
+//  2. Before that, each of its votes is recorded that is no grant (Claim.record). So whoever sees
+//     that the node is done sees these votes too.
+//  3. A node that is ok has granted the rest. It has answered every command of the round, and its
+//     connection counted until then. Of any other node the grants are recorded too.
+//  4. An attempt has a vote of a node at most once, unless it is a release whose vote is unknown.
+//     What a node says of an acquire or extension that was given up for unknown is no vote.
+//  5. The callers are woken when the votes may decide, and then by each further node.
 type roundState struct {
-	mux *Mux
-	// Nodes that answered every command of the round, on a connection that counted until then.
-	answered atomic.Uint64
-	// Nodes that were not sent the round, and never will be.
-	missed atomic.Uint64
-	// Nodes that did neither. Their votes were recorded, each alone.
-	failed atomic.Uint64
-	// A vote was recorded.
-	recorded atomic.Bool
-	decided  chan struct{} // closed when callers are to look at their votes
-	closed   atomic.Bool   // decided is
-	opened   time.Time
+	ok, done atomic.Uint64
+	// eager: each node that is done wakes the callers. It is set when the round is NodeTimeout old,
+	// and by a caller whose attempt fewer nodes may decide.
+	eager  atomic.Bool
+	opened time.Time // set once
+	old    bool      // it is eager because of its age; guarded by lookout.mu
 
 	// Set when it is sealed:
 
 	commands node.Round
-	systems  systemSet // of its attempts; empty if the Mux has one
+	sealed   time.Time
 
-	mu      sync.Mutex    // guards all below; a leaf
-	why     []error       // why a node has missed it; nil before one has
-	left    quorum.Nodes  // nodes that are not done with it
-	changed chan struct{} // closed when a node is done, or an attempt is decided; nil: nobody waits
+	mu      sync.Mutex    // guards changed; a leaf
+	changed chan struct{} // closed when to look at the votes; nil: nobody waits
 }
 
 func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
-	m.aging = newAging(len(m.nodes), min(slowAfter, m.cfg.NodeTimeout), m.look, &m.lateness)
+	m.lookout.init(min(slowAfter, m.cfg.NodeTimeout), m.look)
 	return batch.New(batch.Config[Attempt, roundState]{
 		Readers: len(m.nodes), Quorum: quorum.Need(len(m.nodes)),
 		Weight:   func(a *Attempt) int { return a.op.Keys.Weight() },
@@ -67,167 +64,124 @@ func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
 }
 
 // openRound prepares a round that takes attempts. The log is locked.
-func (m *Mux) openRound(r *batch.Round[Attempt, roundState]) {
-	s := &r.State
-	s.mux, s.decided, s.left, s.opened = m, make(chan struct{}), m.all(), time.Now()
-	m.aging.add(r)
+func (m *Mux) openRound(r *round) {
+	r.State.opened = time.Now()
+	m.lookout.add(r)
 }
 
-// dropRound ends a round all of whose attempts were cancelled. Their votes are recorded one by one,
-// and the callers look at them. The log is locked.
-func (m *Mux) dropRound(r *batch.Round[Attempt, roundState]) {
-	r.State.failed.Or(uint64(m.all()))
-	r.State.wakeAll()
-}
+// dropRound ends a round all of whose attempts were cancelled. The log is locked.
+func (m *Mux) dropRound(r *round) { r.State.done.Store(uint64(m.all())) }
 
 // sealRound makes the commands that all nodes are sent, for each set that is in use.
-func (m *Mux) sealRound(r *batch.Round[Attempt, roundState]) {
+func (m *Mux) sealRound(r *round) {
 	s := &r.State
-	var commands node.Round
-	var systems systemSet
-	commands.Shared = m.group.NewEncodings(m.nodes)
+	s.sealed = time.Now()
+	s.done.Store(uint64(m.all()) &^ r.Readers()) // to the others it never comes
+	s.commands.Shared = m.group.NewEncodings(m.nodes)
 	for i, a := range r.Ops() {
 		if before := a.op.Sent.Add(a.maxAge); a.op.Kind != node.Release &&
-			(commands.SendBefore.IsZero() || before.Before(commands.SendBefore)) {
-			commands.SendBefore = before
+			(s.commands.SendBefore.IsZero() || before.Before(s.commands.SendBefore)) {
+			s.commands.SendBefore = before
 		}
 		if !a.op.Directed {
-			commands.Shared.Add(i, &a.op)
-		}
-		if len(m.systems) > 1 {
-			systems.add(a.claim.quorums)
+			s.commands.Shared.Add(i, &a.op)
 		}
 	}
-	commands.Shared.End()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands, s.systems, s.opened = commands, systems, time.Now()
-	others := m.all() &^ quorum.Nodes(r.Readers()) // which it never comes to
-	s.failed.Or(uint64(others))
-	s.left &^= others
+	s.commands.Shared.End()
 }
 
-// finish says that a node is done with a round. It goes into one of the three sets.
-func (m *Mux) finish(r *batch.Round[Attempt, roundState], i int, set *atomic.Uint64, why error) {
-	s := &r.State
-	s.mu.Lock()
-	if why != nil {
-		if s.why == nil {
-			s.why = make([]error, len(m.nodes))
+// read is one trip of a node through the log.
+func (m *Mux) read(t *batch.Trip[Attempt, roundState]) {
+	i, n := t.Reader, m.nodes[t.Reader]
+	f := n.NewFlush(t, t.Behind)
+	for _, r := range t.Rounds {
+		f.AddRound(&r.State.commands, len(r.Ops()))
+		for _, a := range r.Ops() {
+			f.Add((*operation)(a), a.asks(i))
 		}
-		s.why[i] = why
 	}
-	set.Or(uint64(quorum.Node(i)))
-	used := s.systems
-	s.mu.Unlock()
-	m.wakeIfDecided(s, used)
-	s.mu.Lock()
-	s.left &^= quorum.Node(i)
-	s.tellChanged()
-	last := s.left == 0
-	s.mu.Unlock()
-	if last {
+	n.Send(f)
+	answers := f.Answers
+	for _, r := range t.Rounds {
+		for at, a := range r.Ops() {
+			if v := &answers[at]; !v.NotAsked && (v.Vote != node.Granted || !f.Counts) {
+				m.record(a, i, *v)
+			}
+		}
+		answers = answers[len(r.Ops()):]
+		m.finish(r, i, f.Counts)
+	}
+	n.Recycle(f)
+}
+
+// missed takes rounds that a node does not get: it is down, hangs, or is too far behind. The node
+// keeps the releases of what it may hold.
+func (m *Mux) missed(i int, rounds []*round) {
+	n := m.nodes[i]
+	why, down := n.Link.Rejects()
+	reason := stats.FailedDown
+	switch {
+	case !down:
+		why, reason = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}, stats.FailedQueuedTooLong
+	case n.Link.State() == NodeQuarantined:
+		reason = stats.FailedQuarantined
+	}
+	for _, r := range rounds {
+		asked := 0
+		for _, a := range r.Ops() {
+			if a.asks(i) {
+				asked++
+				m.record(a, i, node.Answer{LeftNothing: true, Err: why})
+			}
+		}
+		n.Counts.CountFailure(reason, asked)
+		m.finish(r, i, false)
+	}
+	if !down {
+		n.SendPending()
+	}
+}
+
+// finish says that a node is done with a round.
+func (m *Mux) finish(r *round, i int, ok bool) {
+	s, bit := &r.State, uint64(quorum.Node(i))
+	if ok {
+		s.ok.Or(bit)
+	}
+	done := quorum.Nodes(s.done.Or(bit) | bit)
+	may := func(q quorum.System) bool { return q.MayDecide(done) }
+	if s.eager.Load() || slices.ContainsFunc(m.systems, may) {
+		s.wake()
+	}
+	if done == m.all() {
 		m.end(r)
 	}
 }
 
-// wakeIfDecided lets the callers look at their votes if those of some quorum system in use may
-// decide. The callers that find nothing decided look again when another node is done. If a system
-// does not have all nodes, its votes are recorded, and wake the callers.
-func (m *Mux) wakeIfDecided(s *roundState, used systemSet) {
-	answered := quorum.Nodes(s.answered.Load())
-	without := quorum.Nodes(s.missed.Load() | s.failed.Load())
-	recorded := s.recorded.Load()
-	for i := range m.systems {
-		if (len(m.systems) == 1 || used.has(i)) &&
-			m.systems[i].MayDecide(answered, without, recorded) {
-			s.wakeAll()
-			return
-		}
-	}
-}
-
 // end ends a round that all nodes are done with.
-func (m *Mux) end(r *batch.Round[Attempt, roundState]) {
-	s := &r.State
-	s.wakeAll()
+func (m *Mux) end(r *round) {
 	for _, a := range r.Ops() {
 		if a.op.Kind == node.Extend {
-			a.allAnswered()
+			a.claim.forget(a)
 		}
 	}
-	s.mu.Lock()
-	m.group.Recycle(s.commands.Shared)
-	s.commands.Shared = node.Encodings{}
-	s.mu.Unlock()
+	m.group.Recycle(r.State.commands.Shared)
+	r.State.commands = node.Round{}
 	r.Drop()
 }
 
-// age returns how old the round is: since it was sealed, or since it was opened. over: some of its
-// attempts are of no use any more, or it was not sealed for too long.
-func (s *roundState) age() (old time.Duration, over bool) {
+// wake lets the callers look at their votes.
+func (s *roundState) wake() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old = time.Since(s.opened); s.commands.Shared == (node.Encodings{}) {
-		return old, old >= s.mux.cfg.NodeTimeout
-	}
-	return old, !s.commands.SendBefore.IsZero() && time.Now().After(s.commands.SendBefore)
-}
-
-// isPast reports whether a slow node, which has not read the round, need not read it any more.
-// hangs: it owes an answer for NodeTimeout. It does not need the claims' locks.
-func isPast(r *batch.Round[Attempt, roundState], hangs bool) bool {
-	s := &r.State
-	if s.isLeft() {
-		return false
-	}
-	old, _ := s.age()
-	answered := quorum.Nodes(s.answered.Load())
-	isOpen := func(a *Attempt) bool { return a.isOpen(answered) }
-	return hangs && old >= s.mux.cfg.NodeTimeout ||
-		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), isOpen)
-}
-
-// isLeft reports whether the round holds only releases that one node skipped and must still get. No
-// other node reads it.
-func (s *roundState) isLeft() bool { return s.mux == nil }
-
-// undone returns the nodes that are not done with the round.
-func (s *roundState) undone() quorum.Nodes {
-	return s.mux.all() &^ quorum.Nodes(s.answered.Load()|s.missed.Load()|s.failed.Load())
-}
-
-// missedBecause returns why a node has missed the round.
-func (s *roundState) missedBecause(i int) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.why == nil {
-		return node.ErrConnectionLost
-	}
-	return s.why[i]
-}
-
-// wakeAll lets the callers look at their votes.
-func (s *roundState) wakeAll() {
-	if !s.closed.Swap(true) {
-		close(s.decided)
+	changed := s.changed
+	s.changed = nil
+	s.mu.Unlock()
+	if changed != nil {
+		close(changed)
 	}
 }
 
-// await returns when the callers are to look at their votes, or ctx ends.
-func (s *roundState) await(ctx context.Context) {
-	ended := ctx.Done()
-	if ended == nil {
-		<-s.decided
-		return
-	}
-	select {
-	case <-s.decided:
-	case <-ended:
-	}
-}
-
-// nextChange returns a channel that is closed by the next change.
+// nextChange returns a channel that is closed by the next wake.
 func (s *roundState) nextChange() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,17 +191,11 @@ func (s *roundState) nextChange() <-chan struct{} {
 	return s.changed
 }
 
-// change has those that wait for a change look at their votes.
-func (s *roundState) change() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tellChanged()
-}
-
-// tellChanged is change for one who holds mu.
-func (s *roundState) tellChanged() {
-	if s.changed != nil {
-		close(s.changed)
-		s.changed = nil
-	}
+// isPast reports whether a slow node, which has not read the round, need not read it any more.
+// hangs: it owes an answer for NodeTimeout. It does not need the claims' locks.
+func (m *Mux) isPast(r *round, hangs bool) bool {
+	old, ok := time.Since(r.State.sealed), quorum.Nodes(r.State.ok.Load())
+	isOpen := func(a *Attempt) bool { return a.isOpen(ok) }
+	return hangs && old >= m.cfg.NodeTimeout ||
+		old >= forgetAfter && !slices.ContainsFunc(r.Ops(), isOpen)
 }

@@ -24,37 +24,42 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 	if before != quorum.Undecided && (!a.unconfirmedReported || before != quorum.NoQuorum) {
 		return a.waitResult(nil)
 	}
-	if before == quorum.Undecided && a.inLog() && !a.recorded &&
-		a.timeout >= a.mux.cfg.NodeTimeout {
-		r := a.place.Round
-		c.mu.Unlock()
-		r.State.await(ctx)
-		c.mu.Lock()
-		if a.tryDecide(); a.decision != quorum.Undecided {
+	s := &a.place.Round.State
+	if before != quorum.Undecided || a.op.Directed || c.lost != 0 ||
+		a.timeout < a.mux.cfg.NodeTimeout {
+		s.eager.Store(true)
+	}
+	for {
+		changed := s.nextChange() // before the votes are counted, and before the round is eager
+		if a.tryDecide(); a.decision != before {
 			return a.waitResult(nil)
 		}
-	}
-	var timer *time.Timer
-	for {
-		changed, left, ended := a.look(ctx, began, before)
-		if left <= 0 {
-			if timer != nil {
-				timer.Stop()
-			}
+		left, ended := a.remainingWait(began), ctx.Err()
+		if left <= 0 || ended != nil {
 			return a.waitResult(ended)
 		}
 		c.mu.Unlock()
-		if timer == nil {
-			timer = time.NewTimer(left)
-		} else {
-			timer.Reset(left)
-		}
-		select {
-		case <-changed:
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+		s.await(ctx, changed, left)
 		c.mu.Lock()
+		if a.tryDecide(); a.decision != before {
+			return a.waitResult(nil) // it needs no other channel
+		}
+	}
+}
+
+// await returns when the votes have changed, ctx has ended or the time is over. It sets no timer if
+// the round is not eager: the lookout has one, and makes the round eager in time.
+func (s *roundState) await(ctx context.Context, changed <-chan struct{}, left time.Duration) {
+	var over <-chan time.Time
+	if s.eager.Load() {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		over = timer.C
+	}
+	select {
+	case <-changed:
+	case <-over:
+	case <-ctx.Done():
 	}
 }
 
@@ -71,25 +76,6 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// look returns for how long to wait, and a channel that is closed when to look again before that.
-// The time is not positive if there is nothing to wait for: the decision is not the one before, ctx
-// has ended, or the time to wait is over. ended is ctx's error if that is the reason. claim.mu is
-// held.
-func (a *Attempt) look(ctx context.Context, began time.Time, before quorum.Decision) (
-	changed <-chan struct{}, left time.Duration, ended error,
-) {
-	if a.inLog() {
-		changed = a.place.Round.State.nextChange() // before the votes are counted
-	}
-	if a.tryDecide(); a.decision != before {
-		return nil, 0, nil
-	}
-	if ended = ctx.Err(); ended != nil {
-		return nil, 0, ended
-	}
-	return changed, a.remainingWait(began), nil
-}
-
 // remainingWait returns how much longer the attempt waits: until its timeout, and after that while
 // nodes that have not answered keep answering others. claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
@@ -99,7 +85,7 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	if left = a.timeout - time.Since(began); left > 0 {
 		return left
 	}
-	for s := a.unanswered(); s != 0; s &= s - 1 {
+	for s := a.open(); s != 0; s &= s - 1 {
 		i := s.Lowest()
 		owes, _ := a.mux.owes(i)
 		left = max(left, a.timeout-owes)

@@ -69,13 +69,11 @@ func stallEdits() []edit {
 		{"internal/node/flush.go", "\tif len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {\n", "", "n.index"},
 		// Its answers have no turn yet, and then are not counted yet.
 		{"internal/node/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
-		{"multiplex/read.go", "\tn.Send(f)\n", "\tat := 0\n\tfor _, r", "i"},
+		{"multiplex/rounds.go", "\tn.Send(f)\n", "", "i"},
 		// Its votes are counted, and the callers are not awake.
-		{"multiplex/rounds.go", "\tused := s.systems\n\ts.mu.Unlock()\n", "", "i"},
+		{"multiplex/rounds.go", "\tdone := quorum.Nodes(s.done.Or(bit) | bit)\n", "", "i"},
 		// A node has missed a round, and does not know it.
-		{"multiplex/read.go", "", "\twhy, down := n.Link.Rejects()\n", "i"},
-		// Extensions were added to a draft, and it was not submitted.
-		{"internal/locker/extend.go", "", "\ttogether.Send()\n", "-1"},
+		{"multiplex/rounds.go", "", "\twhy, down := n.Link.Rejects()\n", "i"},
 		// A round is to be sealed.
 		{"batch/seal.go", "", "\tfor range yields {\n", "-1"},
 	} {

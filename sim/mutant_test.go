@@ -435,13 +435,13 @@ var brokenRules = []mutant{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
-			"multiplex/claim.go", "\tif c.brokenAt().Has(i) {\n",
-			"\tif c.brokenAt().Has(i) && !simrand.Mutant(\"unsure\") {\n",
+			"multiplex/operation.go", "\tif c.doubt.Has(i) {\n",
+			"\tif c.doubt.Has(i) && !simrand.Mutant(\"unsure\") {\n",
 		},
 		also: edit{
-			"multiplex/claim.go", "\treturn (c.unanswered() | c.brokenAt()).Has(i)\n",
+			"multiplex/operation.go", "\treturn (c.unanswered() | c.doubt).Has(i)\n",
 			"\tif simrand.Mutant(\"unsure\") {\n\t\treturn c.unanswered().Has(i)\n\t}\n" +
-				"\treturn (c.unanswered() | c.brokenAt()).Has(i)\n",
+				"\treturn (c.unanswered() | c.doubt).Has(i)\n",
 		},
 	},
 	{
@@ -574,29 +574,21 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "draft", rule: "6: a release does not take the place of an extension of a draft",
-		finds: "behind its release", mix: "stalled,busy",
-		edit: edit{
-			"multiplex/claim.go", "\t\tif prev.inLog() && a.mux.log.Cancel(prev.place) {\n",
-			"\t\tif prev.inLog() && !(simrand.Mutant(\"draft\") && prev.op.Kind == node.Extend) &&\n" +
-				"\t\t\ta.mux.log.Cancel(prev.place) {\n",
-		},
-	},
-	{
 		name: "slow", rule: "5: a slow node is not sent the releases that it has missed",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/read.go", "\t\t\tcase unread && keep:\n",
-			"\t\t\tcase unread && keep && simrand.Mutant(\"slow\"):\n" +
-				"\t\t\tcase unread && keep:\n",
+			"multiplex/rounds.go", "\t\t\tif a.asks(i) {\n",
+			"\t\t\tif a.asks(i) && (down || a.op.Kind != node.Release ||\n" +
+				"\t\t\t\t!simrand.Mutant(\"slow\")) {\n",
 		},
 	},
 	{
 		name: "out", rule: "5: a node that is down is not sent the releases that it has missed",
 		finds: "soon after Close", mix: "long",
 		edit: edit{
-			"multiplex/read.go", "\t\t\tcase unread:\n",
-			"\t\t\tcase unread && simrand.Mutant(\"out\"):\n\t\t\tcase unread:\n",
+			"multiplex/rounds.go", "\t\t\t\tasked++\n",
+			"\t\t\t\tif asked++; a.op.Kind == node.Release && simrand.Mutant(\"out\") {\n" +
+				"\t\t\t\t\tcontinue\n\t\t\t\t}\n",
 		},
 	},
 	{
@@ -611,9 +603,12 @@ var brokenRules = []mutant{
 		name: "done", rule: "1: a node that has missed a round has granted it", mix: "blind",
 		finds: "both hold",
 		edit: edit{
-			"multiplex/attempt.go", "\tif !a.recorded {\n\t\ta.granted |= answered",
-			"\tif simrand.Mutant(\"done\") {\n\t\tanswered, missed = answered|missed, 0\n\t}\n" +
-				"\tif !a.recorded {\n\t\ta.granted |= answered",
+			"multiplex/rounds.go",
+			"\t\t\t\tm.record(a, i, node.Answer{LeftNothing: true, Err: why})\n",
+			"\t\t\t\tif !simrand.Mutant(\"done\") {\n" +
+				"\t\t\t\t\tm.record(a, i, node.Answer{LeftNothing: true, Err: why})\n" +
+				"\t\t\t\t} else {\n" +
+				"\t\t\t\t\tm.record(a, i, node.Answer{Vote: node.Granted})\n\t\t\t\t}\n",
 		},
 	},
 	{

@@ -21,9 +21,8 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	if err != nil {
 		return l.named(err)
 	}
-	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len(), nil)
+	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len())
 	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
-	a.Done()
 	err = e.Finish()
 	k.Outcomes.Extended(confirmation(err))
 	if err != nil && l.Err() != nil {
@@ -48,19 +47,13 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	attempts := make([]parts.Attempt, len(due))
 	began := time.Now()
-	together := due[0].Owner.(*Lease).claim.Extensions(keys) // all are of the same manager
 	for i := range due {
 		e := &due[i]
-		l := e.Owner.(*Lease)
-		attempts[i] = l.claim.Extend(e.TTL, e.SendBefore, e.MinTimeout, keys, together)
-	}
-	if together != nil {
-		together.Send()
+		attempts[i] = e.Owner.(*Lease).claim.Extend(e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
 		e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, began))
-		a.Done()
 		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Reading is the trip through the owner's log that a flush is for.
 type Reading interface {
-	// HasMissed reports whether the node has missed rounds since the trip took its own.
+	// HasMissed reports whether the node has missed a round that is newer than one of the trip's.
 	HasMissed() bool
 	// Sent lets the next flush of this node start; its bytes follow this flush's. It is called
 	// once.
@@ -240,8 +240,8 @@ func (f *Flush) skip(at int, now time.Time) error {
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
 // or necessary, to look at each operation. Node.order is held.
 func (f *Flush) canShare(now time.Time) bool {
-	// If the node missed a round since the trip took its own, the trip may have an acquire whose
-	// release was kept and sent already.
+	// If the node has missed a newer round, the trip may have an acquire whose release was kept and
+	// sent already.
 	if f.Reading == nil || f.behind || f.Reading.HasMissed() {
 		return false
 	}

@@ -62,8 +62,7 @@ type Node struct {
 	tag          string // of the keys on it; "" unless it is in a Redis Cluster
 	group        *Group
 	stateChanged func(link.State)
-
-	pendingAdded chan struct{} // of capacity 1: a release is kept
+	resending    chan struct{} // of capacity 1: Resend runs
 
 	duties duties // owned by the connector
 
@@ -85,8 +84,8 @@ type Node struct {
 func New(cfg Config) (n *Node, err error) {
 	n = &Node{
 		index: cfg.Link.Index, tag: cfg.Link.Endpoint.Tag, group: cfg.Group,
+		resending:    make(chan struct{}, 1),
 		stateChanged: cfg.StateChanged,
-		pendingAdded: make(chan struct{}, 1),
 	}
 	n.responsiveness.epoch = time.Now()
 	n.nextTurn.L = &n.mu
@@ -125,7 +124,7 @@ func (n *Node) Connected() {
 	n.Resend()
 	n.acquireErrors.since.Store(0)
 	look := time.Now().Add(2 * probeDelay())
-	n.duties = duties{resend: time.Now().Add(resendDelay), review: look, look: look}
+	n.duties = duties{review: look, look: look}
 	n.stateChanged(link.Up)
 }
 
@@ -138,7 +137,6 @@ const resendDelay = 100 * time.Millisecond
 // duties are the times at which the connector has something to do while a connection lasts. A zero
 // time is never.
 type duties struct {
-	resend time.Time // the releases that the server answered with errors
 	review time.Time // a node that refuses acquires, or has taken a permission away
 	look   time.Time // when it is to be probed in any case, for permissions
 }
@@ -147,21 +145,13 @@ type duties struct {
 func (n *Node) Work(ctx context.Context) time.Duration {
 	d, now := &n.duties, time.Now()
 	select {
-	case <-n.pendingAdded:
-		if d.resend.IsZero() {
-			d.resend = now.Add(resendDelay)
-		}
-	default:
-	}
-	select {
 	case <-n.acquireErrors.recheck:
 		d.review = now
 	default:
 	}
 	due := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
-	switch {
-	case due(d.resend):
-		d.resend = time.Time{}
+	switch resend := n.pendingDue(); {
+	case due(resend):
 		n.Resend()
 		return 0
 	case due(d.review):
@@ -172,7 +162,7 @@ func (n *Node) Work(ctx context.Context) time.Duration {
 		return 0
 	}
 	var next time.Duration = math.MaxInt64
-	for _, at := range [...]time.Time{d.resend, d.review} {
+	for _, at := range [...]time.Time{n.pendingDue(), d.review} {
 		if !at.IsZero() {
 			next = min(next, max(0, at.Sub(now)))
 		}

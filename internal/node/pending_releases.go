@@ -11,6 +11,8 @@ const maxPendingReleases = 1 << 18
 type pendingReleases struct {
 	list    []pendingRelease // oldest first
 	weight  int              // of all in list
+	due     time.Time        // when those in list are sent
+	sending int              // how many were taken from list, and have no answer yet
 	dropped uint64           // because their keys expired or because of maxPendingReleases
 }
 
@@ -59,7 +61,8 @@ func (p *pendingReleases) takeAll() []Operation {
 	for i, r := range p.list {
 		operations[i] = r.operation
 	}
-	p.list, p.weight = nil, 0
+	p.sending += len(operations)
+	p.list, p.weight, p.due = nil, 0, time.Time{}
 	return operations
 }
 
@@ -67,17 +70,40 @@ func (p *pendingReleases) takeAll() []Operation {
 func (n *Node) PendingReleases() (kept int, dropped uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return len(n.pending.list), n.pending.dropped
+	return len(n.pending.list) + n.pending.sending, n.pending.dropped
 }
 
-// AddPending keeps a release until the node can answer it.
+// AddPending keeps a release until the node can answer it. A connected node is sent it after
+// resendDelay.
 func (n *Node) AddPending(o Operation) {
-	until := o.PendingUntil(n.index, time.Now())
+	now := time.Now()
+	until := o.PendingUntil(n.index, now)
 	n.mu.Lock()
 	n.pending.add(pendingRelease{o, until})
+	if n.pending.due.IsZero() {
+		n.pending.due = now.Add(resendDelay)
+	}
 	n.mu.Unlock()
-	notify(n.pendingAdded)
 	n.Link.Wake()
+}
+
+// SendPending has the connector send the releases that are kept as soon as it can, if the node is
+// connected. A node that hangs then reads them before what it is sent when it continues.
+func (n *Node) SendPending() {
+	n.mu.Lock()
+	if len(n.pending.list) > 0 {
+		n.pending.due = time.Now()
+	}
+	n.mu.Unlock()
+	n.Link.Wake()
+}
+
+// pendingDue returns when the releases that are kept are sent. It returns the zero time if there
+// are none.
+func (n *Node) pendingDue() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pending.due
 }
 
 // dropExpired drops releases whose keys have expired: that is as good as an answer.
@@ -109,6 +135,8 @@ func (n *Node) takePending() []Operation {
 // connection the releases go before anything else, so that no acquire is refused by a key that only
 // waits to be deleted.
 func (n *Node) Resend() {
+	n.resending <- struct{}{} // while the client closes, not only the connector calls it
+	defer func() { <-n.resending }()
 	n.dropExpired()
 	operations := n.takePending()
 	for len(operations) > 0 {
@@ -128,6 +156,9 @@ func (n *Node) Resend() {
 		for i, o := range some {
 			o.Record(n.index, f.Answers[i])
 		}
+		n.mu.Lock()
+		n.pending.sending -= count
+		n.mu.Unlock()
 		n.Recycle(f)
 	}
 }

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,5 +101,38 @@ func TestPendingReleases_AreKeptWhileTheNodeMayChangeTheirKeys(t *testing.T) {
 		}
 		require.ElementsMatch(t, []Operation{inDoubt, later, untilAnswered}, left)
 		require.Equal(t, uint64(1), n.pending.dropped)
+	})
+}
+
+// The goal: a release that an error answered is sent again after a while, and a release that the
+// node has missed at once. Those that have no answer yet are reported too.
+func TestPendingReleases_AreSentAgainAfterAWhileOrAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode()
+		refuses := true
+		n.SendFlush = StandIn(func(_ []Operation, answers []Answer) {
+			kept, _ := n.PendingReleases()
+			require.Equal(t, 1, kept)
+			for i := range answers {
+				answers[i] = Answer{Vote: Granted, Replied: true}
+				if refuses {
+					answers[i] = Answer{Replied: true, Err: errors.New("ERR")}
+				}
+			}
+		})
+		o := keep(n, 1, time.Minute)
+		require.Equal(t, resendDelay, n.Work(t.Context()))
+		n.SendPending()
+		require.Zero(t, n.Work(t.Context()))
+		require.Len(t, o.recorded, 1)
+		n.AddPending(o) // as its Record does
+		require.Equal(t, resendDelay, n.Work(t.Context()))
+		refuses = false
+		time.Sleep(resendDelay)
+		require.Zero(t, n.Work(t.Context()))
+		require.Len(t, o.recorded, 2)
+		kept, _ := n.PendingReleases()
+		require.Zero(t, kept)
+		require.Equal(t, time.Duration(math.MaxInt64), n.Work(t.Context()))
 	})
 }

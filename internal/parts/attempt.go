@@ -15,8 +15,6 @@ type Attempt interface {
 	Sent() time.Time
 	// Wait returns the outcome: see multiplex.Attempt.Wait.
 	Wait(ctx context.Context, began time.Time) multiplex.Outcome
-	// Done says that the only caller that waited for an extension does not touch it any more.
-	Done()
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
 	FenceTooLow() (seen int64, again bool)
 	// Adoption explains an acquire that was to adopt keys: see multiplex.Attempt.Adoption.
@@ -35,28 +33,16 @@ func (c *Claim) Acquire(ttl time.Duration, batchKeys int) Attempt {
 }
 
 // Extend starts one attempt to let all keys of a claim last for ttl: see multiplex.Mux.Extend. It
-// is won when each part is, and held when any part is. If together is not nil, it waits for Send.
+// is won when each part is, and held when any part is.
 func (c *Claim) Extend(ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
-	batchKeys int, together *multiplex.Extensions,
+	batchKeys int,
 ) Attempt {
-	switch {
-	case together != nil:
-		return together.Add(&c.first, ttl, sendBefore, minTimeout)
-	case !c.HasSeveral():
+	if !c.HasSeveral() {
 		return c.at.mux.Extend(&c.first, ttl, sendBefore, minTimeout, batchKeys)
 	}
 	return c.start(extending, func(p *one) {
 		p.attempt = p.at.mux.Extend(p.claim, ttl, sendBefore, minTimeout, batchKeys)
 	})
-}
-
-// Extensions returns extensions that leave together, for claims of the same only group, with so
-// many keys. It returns nil for claims of several parts: their extensions are sent one by one.
-func (c *Claim) Extensions(keys int) *multiplex.Extensions {
-	if c.HasSeveral() {
-		return nil
-	}
-	return c.at.mux.Extensions(keys)
 }
 
 // Release starts to delete the keys of a claim: see multiplex.Mux.Release. It is won when each part
@@ -185,15 +171,6 @@ func (s *several) result() multiplex.Outcome {
 		}
 	}
 	return o
-}
-
-// Done says that the caller does not touch an extension any more.
-func (s *several) Done() {
-	for _, p := range s.parts {
-		if p.attempt != nil {
-			p.attempt.Done()
-		}
-	}
 }
 
 // FenceTooLow combines what the parts say: a higher fence may be granted if every part was won, or

@@ -8,13 +8,13 @@ import (
 // MaxSystems is the most quorum systems that there can be.
 const MaxSystems = 256
 
-// System is a quorum system: the sets of nodes in each of which a claim needs a quorum. Mostly it
-// is one set, and then no loop is made. Two claims exclude each other if their systems share a set:
-// both need a quorum of it. So while a fleet moves from one set of nodes to another, its clients
-// need both in between. The zero value never grants.
+// System is a quorum system: the sets of nodes in each of which a claim needs a quorum, mostly one.
+// Two claims exclude each other if their systems share a set: both need a quorum of it. So while a
+// fleet moves from one set of nodes to another, its clients need both in between. The zero value
+// never grants.
 type System struct {
 	nodes Nodes   // of all sets
-	sets  []Nodes // if there are several; they differ
+	sets  []Nodes // they differ
 }
 
 // NewSystem returns the system with these sets.
@@ -22,9 +22,6 @@ func NewSystem(sets ...Nodes) System {
 	q := System{sets: Distinct(sets)}
 	for _, set := range q.sets {
 		q.nodes |= set
-	}
-	if len(q.sets) == 1 {
-		q.sets = nil
 	}
 	return q
 }
@@ -44,19 +41,14 @@ func Distinct(systems ...[]Nodes) (sets []Nodes) {
 // Nodes returns the nodes of all sets.
 func (q *System) Nodes() Nodes { return q.nodes }
 
-// isOneSet reports whether there is one set, which is q.nodes.
-func (q *System) isOneSet() bool { return len(q.sets) == 0 }
-
 // Sets returns all sets.
-func (q *System) Sets() []Nodes {
-	if q.isOneSet() {
-		return []Nodes{q.nodes}
-	}
-	return q.sets
-}
+func (q *System) Sets() []Nodes { return q.sets }
 
 // together decides by all sets.
 func (q *System) together(votesIn func(set Nodes) prospects) Decision {
+	if len(q.sets) == 0 {
+		return NoQuorum
+	}
 	all := votesIn(q.sets[0])
 	for _, set := range q.sets[1:] {
 		all = all.with(votesIn(set))
@@ -66,9 +58,6 @@ func (q *System) together(votesIn func(set Nodes) prospects) Decision {
 
 // Acquire decides an acquire.
 func (q *System) Acquire(granted, refused, unknown Nodes) Decision {
-	if q.isOneSet() {
-		return acquire(q.nodes, granted, refused, unknown).decision()
-	}
 	return q.together(func(set Nodes) prospects {
 		return acquire(set, granted, refused, unknown)
 	})
@@ -78,9 +67,6 @@ func (q *System) Acquire(granted, refused, unknown Nodes) Decision {
 // came that was not confirmed. If a quorum of one set may be without the keys, a client that needs
 // no other set can have had them, and the lease is lost.
 func (q *System) Extension(granted, refused, lostKeys, unknown Nodes) Decision {
-	if q.isOneSet() {
-		return extension(q.nodes, granted, refused, lostKeys, unknown).decision()
-	}
 	return q.together(func(set Nodes) prospects {
 		return extension(set, granted, refused, lostKeys, unknown)
 	})
@@ -104,9 +90,6 @@ func (q *System) Release(neverHeld, deleted, gone, unknown Nodes) Decision {
 }
 
 func (q *System) released(neverHeld, confirmed, unknown Nodes) Decision {
-	if q.isOneSet() {
-		return release(q.nodes, neverHeld, confirmed, unknown).decision()
-	}
 	return q.together(func(set Nodes) prospects {
 		return release(set, neverHeld, confirmed, unknown)
 	})
@@ -115,7 +98,7 @@ func (q *System) released(neverHeld, confirmed, unknown Nodes) Decision {
 // BlocksOtherQuorum reports whether these nodes, which had the keys all the time, are so many that
 // no quorum of any set can have been without them.
 func (q *System) BlocksOtherQuorum(kept Nodes) bool {
-	for _, set := range q.Sets() {
+	for _, set := range q.sets {
 		if n := set.Count(); (kept & set).Count() <= n-Need(n) {
 			return false
 		}
@@ -126,8 +109,8 @@ func (q *System) BlocksOtherQuorum(kept Nodes) bool {
 // Margin returns how many of these nodes are more than a quorum, in the set where they are fewest.
 // Below 0 they are no quorum of it.
 func (q *System) Margin(nodes Nodes) int {
-	if q.isOneSet() {
-		return (nodes & q.nodes).Count() - Need(q.nodes.Count())
+	if len(q.sets) == 0 {
+		return -1
 	}
 	least := math.MaxInt
 	for _, set := range q.sets {
@@ -142,40 +125,14 @@ func (q *System) IsQuorum(nodes Nodes) bool { return q.Margin(nodes) >= 0 }
 // FirstWithout returns the first set of which these nodes are no quorum. If there is none, it is
 // the first set.
 func (q *System) FirstWithout(nodes Nodes) Nodes {
-	sets := q.Sets()
-	for _, set := range sets {
+	for _, set := range q.sets {
 		if (nodes & set).Count() < Need(set.Count()) {
 			return set
 		}
 	}
-	return sets[0]
+	return q.sets[0]
 }
 
-// MayDecide reports whether it is worth it to wake the caller of an attempt that asks all nodes. It
-// takes each answered node for a grant, unless other votes were recorded, and the nodes without an
-// answer for anything but a grant.
-func (q *System) MayDecide(answered, without Nodes, recorded bool) bool {
-	if q.isOneSet() {
-		quorate, impossible := mayDecide(q.nodes, answered, without, recorded)
-		return quorate || impossible
-	}
-	all := true
-	for _, set := range q.sets {
-		quorate, impossible := mayDecide(set, answered, without, recorded)
-		if impossible {
-			return true
-		}
-		all = all && quorate
-	}
-	return all
-}
-
-// mayDecide reports whether a quorum of the set can have granted, and whether so many can have not
-// that a quorum is impossible. With an even number of nodes, fewer refusals than grants decide.
-func mayDecide(set, answered, without Nodes, recorded bool) (quorate, impossible bool) {
-	n := set.Count()
-	need := Need(n)
-	lose := n - need + 1
-	answers, others := (answered & set).Count(), (without & set).Count()
-	return answers >= need, others >= lose || recorded && answers+others >= lose
-}
+// MayDecide reports whether the votes of these nodes may decide an attempt that asks all nodes: the
+// others are no quorum any more.
+func (q *System) MayDecide(voted Nodes) bool { return !q.IsQuorum(q.nodes &^ voted) }

@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 24_050
-	maxTrusted = 15_340
+	maxLinked  = 23_552
+	maxTrusted = 14_842
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
