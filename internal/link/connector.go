@@ -56,11 +56,11 @@ func (l *Link) Run(ctx context.Context) {
 			l.SetState(Up, nil)
 			up := time.Now()
 			l.Serve(ctx)
+			if ctx.Err() != nil {
+				continue // the client closes: its other nodes need not hear of it
+			}
 			l.left()
 			l.mustProve = l.mustProve || l.Current().DropCause() != nil
-			if ctx.Err() != nil {
-				continue
-			}
 			poll = minGuardPoll
 			c := l.Current()
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
