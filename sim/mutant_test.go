@@ -435,7 +435,7 @@ var brokenRules = []mutant{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
 		mix: "long,returning", finds: "soon after Close",
 		edit: edit{
-			"multiplex/operation.go", "\tif c.doubt.Has(i) {\n",
+			"multiplex/operation.go", "\tif (c.doubt | c.unansweredBefore()).Has(i) {\n",
 			"\tif c.doubt.Has(i) && !simrand.Mutant(\"unsure\") {\n",
 		},
 		also: edit{
