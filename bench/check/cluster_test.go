@@ -12,7 +12,7 @@ import (
 
 // Goal: the checks look at the server that has the slot of a node, wherever it is: they count what
 // is left, and find and free what an owner has.
-func TestCluster_TheChecksFollowTheSlots(t *testing.T) {
+func TestCluster_TheChecksFollowTheSlots_InRealTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short starts no cluster")
 	}
