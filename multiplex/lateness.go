@@ -140,7 +140,7 @@ func (m *Mux) look() {
 		switch left := m.cfg.NodeTimeout - time.Since(s.opened); {
 		case left > 0:
 			next = min(next, left)
-		case !s.old: // whoever waits on it from now on has a timer
+		case !s.old: // callers that begin to wait from now on have a timer
 			s.old, old = true, append(old, r)
 		}
 		return quorum.Nodes(s.done.Load()) == m.all()

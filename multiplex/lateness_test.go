@@ -117,7 +117,7 @@ func TestLookout_AReleaseWaitsForSlowNodes(t *testing.T) {
 	})
 }
 
-// The goal: whoever waits on an old round is woken once for its age, and not by each look.
+// The goal: the callers of an old round are woken once for its age, and not by each look.
 func TestLookout_AnOldRoundWakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)

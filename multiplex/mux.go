@@ -26,11 +26,11 @@ import (
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
-// Close waits so long for a node that is owed a release and is being connected or answers with
-// errors. It sends the release again after each pause.
 const (
+	// connectAtClose is how long Close waits for a node that is owed a release, and is being
+	// connected or answers with errors.
 	connectAtClose = time.Second
-	pauseAtClose   = 100 * time.Millisecond
+	pauseAtClose   = 100 * time.Millisecond // until Close sends such a node the release again
 )
 
 // MaxNodes is the most nodes that a Mux takes.

@@ -25,8 +25,8 @@ type round = batch.Round[Attempt, roundState]
 // that is no grant takes work of its own:
 //
 //  1. A node is done with a round once: when it has answered the round, or has missed it.
-//  2. Before that, each of its votes is recorded that is no grant (Claim.record). So whoever sees
-//     that the node is done sees these votes too.
+//  2. Before that, each of its votes is recorded that is no grant (Claim.record). So a caller
+//     that sees that the node is done sees these votes too.
 //  3. A node that is ok has granted the rest. It has answered every command of the round, and its
 //     connection counted until then. Of any other node the grants are recorded too.
 //  4. An attempt has a vote of a node at most once, unless it is a release whose vote is unknown.
