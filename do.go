@@ -63,7 +63,7 @@ func (c *Client) do(ctx context.Context, keys []string,
 		}
 		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
 		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
-			err = errors.Join(err, prefix.Errorf("release of %.64q: %w", l.Key(), r))
+			err = errors.Join(err, r)
 		}
 	}()
 	return l, fn(held, l)

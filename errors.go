@@ -258,11 +258,8 @@ func failureError(f *locker.Failure) error {
 	if !f.HasWaited {
 		return err
 	}
-	waited := fmt.Sprintf("waited %v for %.64q", f.Waited.Round(time.Millisecond), f.Key)
-	if f.MoreKeys > 0 {
-		waited += fmt.Sprintf(" and %d more", f.MoreKeys)
-	}
-	return prefix.Errorf("%s: %w", waited, err)
+	keys := prefix.Keys(f.Key, f.MoreKeys)
+	return prefix.Errorf("waited %v for %s: %w", f.Waited.Round(time.Millisecond), keys, err)
 }
 
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.

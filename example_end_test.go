@@ -94,10 +94,10 @@ func ExampleLease_Bind() {
 	}
 	ctx := lease.Bind(request) // for the database, and for other services
 	<-ctx.Done()               // where the work is
-	fmt.Println(context.Cause(ctx))
+	fmt.Println("the lease expired:", errors.Is(context.Cause(ctx), lockpipe.ErrExpired))
 	fmt.Println("the request:", request.Err())
 	// Output:
-	// lockpipe: lease expired
+	// the lease expired: true
 	// the request: <nil>
 }
 
@@ -163,13 +163,12 @@ func ExampleConfig_onLost() {
 	}
 	defer func() { _ = nodes.Close() }()
 
-	told := make(chan string, 1)
+	told := make(chan error, 1)
 	client, err := lockpipe.New(lockpipe.Config{
 		Nodes:  nodes.URLs(),
 		Logger: slog.New(slog.DiscardHandler),
 		OnLost: func(lease *lockpipe.Lease, end error) {
-			told <- fmt.Sprint(lease.Key(), ": ",
-				end)
+			told <- end // its text says which lease, when and why
 		},
 	})
 	if err != nil {
@@ -183,9 +182,10 @@ func ExampleConfig_onLost() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(<-told) // nobody extended it, nor released it
+	// Nobody extended it, nor released it.
+	fmt.Println("the lease expired:", errors.Is(<-told, lockpipe.ErrExpired))
 	// Output:
-	// sku:42: lockpipe: lease expired
+	// the lease expired: true
 }
 
 // One process of many leads: it runs the function, and another takes over when it ends or dies.

@@ -225,7 +225,7 @@ func ExampleLease_Extend() {
 	// Output:
 	// extend: <nil> true
 	// release: <nil>
-	// extend: lockpipe: lease was released
+	// extend: lockpipe: "sku:42": lease was released
 }
 
 // Many waiting calls need no goroutine each: the function is called when the keys are granted.

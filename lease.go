@@ -49,10 +49,11 @@ func (l *Lease) Fence() int64 { return of(l, (*locker.Lease).Fence) }
 // return an earlier time.
 func (l *Lease) Until() time.Time { return of(l, (*locker.Lease).Until) }
 
-// Err returns nil while the lease lasts, and then how it ended: ErrReleased, ErrKept, ErrExpired,
-// ErrLost or ErrClosed. It reads the clock. So it is correct after the process was stopped too, and
-// on Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names the
-// exceptions.
+// Err returns nil while the lease lasts, and then how it ended: errors.Is finds ErrReleased,
+// ErrKept, ErrExpired, ErrLost or ErrClosed. If the lease expired or was lost, the text says which
+// lease that was, and when. Err reads the clock. So it is correct after the process was stopped
+// too, and on Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names
+// the exceptions.
 func (l *Lease) Err() error {
 	if l.isZero() {
 		return ErrReleased
@@ -139,11 +140,5 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 			held = append(held, l.inner())
 		}
 	}
-	var failed []error
-	for i, err := range locker.ReleaseAll(ctx, held) {
-		if err != nil {
-			failed = append(failed, prefix.Errorf("%.64q: %w", held[i].Key(), err))
-		}
-	}
-	return prefix.Join(failed)
+	return prefix.Join(locker.ReleaseAll(ctx, held))
 }

@@ -2,6 +2,8 @@ package lockpipe_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -123,24 +125,70 @@ func TestRelease_SaysThatItIsNotConfirmedYet(t *testing.T) {
 		v.silence(1, 2)
 		err := l.Release(t.Context())
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
-		require.ErrorContains(t, err, "lockpipe: no quorum: 1 of 3 nodes confirmed the "+
+		require.ErrorContains(t, err, `lockpipe: "a": no quorum: 1 of 3 nodes confirmed the `+
 			"release, 2 needed")
 		v.speak(1, 2)
 		require.NoError(t, l.Release(t.Context()))
 	})
 }
 
-// The goal: a lease that had expired says which it is, and when it expired.
-func TestRelease_OfAnExpiredLeaseSaysWhichAndWhen(t *testing.T) {
-	inBubble(t, 1, func(t *testing.T, _ *fakeNodes, c *lockpipe.Client) {
-		l, err := c.TryAcquire(t.Context(), "sku:42", lockpipe.WithTTL(time.Second))
-		require.NoError(t, err)
-		time.Sleep(time.Until(l.Until()) + 1500*time.Millisecond)
-		const want = `lockpipe: lease expired: "sku:42", 1.5s ago`
-		require.EqualError(t, l.Release(t.Context()), want)
+// The goal: a line of a log says which lease expired, and when: whoever asks, and whenever.
+func TestLease_ThatExpiredSaysWhichAndWhen(t *testing.T) {
+	t.Parallel()
+	told := make(chan error, 2)
+	onLost := func(cfg *lockpipe.Config) {
+		cfg.OnLost = func(_ *lockpipe.Lease, err error) { told <- err }
+	}
+	inBubble(t, 1, func(t *testing.T, v *fakeNodes, _ *lockpipe.Client) {
+		c := v.client(t, onLost)
+		for _, keys := range [][]string{{"sku:42"}, {"sku:42", strings.Repeat("long", 100)}} {
+			l, err := c.TryAcquireAll(t.Context(), keys, lockpipe.WithTTL(time.Second))
+			require.NoError(t, err)
+			want := fmt.Sprintf("lockpipe: %s, at %s: lease expired",
+				[]string{`"sku:42"`, `"sku:42" and 1 more`}[len(keys)-1],
+				l.Until().Format(time.RFC3339))
+			bound := l.Bind(t.Context())
+			time.Sleep(time.Minute)
+			err = c.ReleaseAll(t.Context(), l)
+			for _, err := range []error{
+				l.Err(), context.Cause(l.Context()), context.Cause(bound), <-told, err,
+				l.Release(t.Context()), l.Extend(t.Context(), time.Second),
+				l.Keep(t.Context(), time.Second),
+			} {
+				require.EqualError(t, err, want)
+				require.ErrorIs(t, err, lockpipe.ErrExpired)
+			}
+		}
+	})
+}
+
+// The goal: the errors of a lease that its holder ended say which lease it was, once.
+func TestLease_ErrorsNameTheKey(t *testing.T) {
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		l := v.acquired(t, c, strings.Repeat("k", 1000))
+		require.NoError(t, l.Release(t.Context()))
+		err := l.Extend(t.Context(), time.Second)
+		require.ErrorIs(t, err, lockpipe.ErrReleased)
+		const key = 64
+		require.EqualError(t, err, fmt.Sprintf("lockpipe: %q: lease was released",
+			strings.Repeat("k", key)))
+
+		l = v.acquired(t, c, "a")
+		v.del(0, "a")
+		v.del(1, "a")
+		at := time.Now().Format(time.RFC3339)
 		err = l.Extend(t.Context(), time.Second)
-		require.EqualError(t, err, want)
-		require.ErrorIs(t, err, lockpipe.ErrExpired)
-		require.Equal(t, lockpipe.ErrExpired, l.Err())
+		require.EqualError(t, err, `lockpipe: "a", at `+at+`: lease was lost: 2 nodes do not `+
+			"hold it any more: [node-0:6379 node-1:6379]")
+		require.Equal(t, err, l.Err())
+
+		err = c.Do(t.Context(), "x", func(context.Context) error {
+			v.silence(1, 2)
+			return nil
+		})
+		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+		require.ErrorContains(t, err, `lockpipe: "x": no quorum: 1 of 3 nodes confirmed`)
+		require.Equal(t, 1, strings.Count(err.Error(), `"x"`))
+		v.speak(1, 2)
 	})
 }

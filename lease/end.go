@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // errorPrefix begins the text of each end: the library returns it as it is.
@@ -25,12 +26,22 @@ var (
 	ErrClosed = errors.New(errorPrefix + "client is closed")
 )
 
-// errMaxHold is the end of a lease that was extended for as long as its holder wanted.
-var errMaxHold = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
+// EndError is the end of a lease that expired or was lost: End is ErrExpired or ErrLost, or wraps
+// one of them. The text of Owner names the lease.
+type EndError struct {
+	End   error
+	Owner any
+	At    time.Time
+}
 
-// errUnextended is the end of a lease whose extension came too late, although none failed: for
-// instance, the process was stopped or the machine suspended.
-var errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
+// Error is made when it is asked for: most leases that expire are in no log.
+func (e *EndError) Error() string {
+	return fmt.Sprintf(errorPrefix+"%v, at %s: %s", e.Owner, e.At.Format(time.RFC3339),
+		strings.TrimPrefix(e.End.Error(), errorPrefix))
+}
+
+// Unwrap returns the end without the lease.
+func (e *EndError) Unwrap() error { return e.End }
 
 // expiryError returns how a term ends whose time has run out. mu is held.
 func (t *Term) expiryError() error {
@@ -38,14 +49,12 @@ func (t *Term) expiryError() error {
 	case t.ttl == 0:
 		return ErrExpired
 	case t.until == t.maxHoldEnd:
-		return errMaxHold
+		return fmt.Errorf("%w: it was held for maxHold", ErrExpired)
 	case t.failed():
 		// As text only: errors.Is must not find the failed try as the end.
 		failure := strings.TrimPrefix(t.cold.failure.Error(), errorPrefix)
-		return fmt.Errorf("%w: the last try: %s", errUnextended, failure)
+		return fmt.Errorf("%w: it was not extended in time: the last try: %s", ErrLost, failure)
 	}
-	return errUnextended
+	// No try failed. For instance, the process was stopped, or the machine suspended.
+	return fmt.Errorf("%w: it was not extended in time", ErrLost)
 }
-
-// involuntary reports whether the holder may not know of this end, because it did not cause it.
-func involuntary(end error) bool { return errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) }

@@ -22,6 +22,20 @@ var (
 	errHangs = errors.New("confirmed when the gate is opened")
 )
 
+// The ends of a lease that was extended automatically, if no extension failed.
+var (
+	errMaxHold    = fmt.Errorf("%w: it was held for maxHold", ErrExpired)
+	errUnextended = fmt.Errorf("%w: it was not extended in time", ErrLost)
+)
+
+// why returns an end without the lease and the time.
+func why(end error) error {
+	if ended, ok := end.(*EndError); ok {
+		return ended.End
+	}
+	return end
+}
+
 // masters replaces everything behind the manager: it answers extensions as the test wants.
 type masters struct {
 	mu     sync.Mutex
@@ -58,7 +72,7 @@ func manager(t *testing.T, change ...func(*Config)) (*Manager, *masters) {
 		OnUnexpectedEnd: func(owner any, end error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.ended = append(s.ended, fmt.Sprint(owner, ": ", end))
+			s.ended = append(s.ended, fmt.Sprint(owner, ": ", why(end)))
 		},
 	}
 	for _, f := range change {

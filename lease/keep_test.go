@@ -57,8 +57,8 @@ func TestKeep_OfATermThatIsOver(t *testing.T) {
 		_ = released.End(ErrReleased)
 		require.Equal(t, ErrReleased, released.End(ErrKept))
 		pass(usualTTL)
-		require.Equal(t, ErrExpired, term.End(ErrKept))
-		require.Equal(t, ErrExpired, term.Err())
+		require.Equal(t, ErrExpired, why(term.End(ErrKept)))
+		require.Equal(t, ErrExpired, why(term.Err()))
 		require.Len(t, s.reported(), 1)
 	})
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -126,9 +127,11 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.began = m.now()
 	switch {
 	case m.closed:
-		return t.endBeforeStart(ErrClosed)
+		t.end = ErrClosed
+		return t.end
 	case t.began >= t.until:
-		return t.endBeforeStart(ErrExpired)
+		t.end = ErrExpired
+		return t.end
 	}
 	m.events.push(t, t.nextEvent())
 	m.setTimer(m.next(t.began))
@@ -157,7 +160,7 @@ func (m *Manager) remove(t *Term) bool {
 // reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
 	m.cfg.OnEnd(end, time.Duration(t.until-t.began))
-	if involuntary(end) {
+	if errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) { // the holder may not know of it
 		m.cfg.OnUnexpectedEnd(t.owner, end)
 	}
 }

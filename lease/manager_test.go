@@ -55,7 +55,7 @@ func TestAutoExtend_AShortMaxHold(t *testing.T) {
 			term := hold(t, m, "k", ttl, time.Second)
 			<-term.Context().Done()
 			require.Equal(t, time.Second, time.Since(start))
-			require.Equal(t, errMaxHold, term.Err())
+			require.Equal(t, errMaxHold, why(term.Err()))
 			if Validity(ttl) >= time.Second {
 				require.Empty(t, s.tried())
 			}
@@ -77,7 +77,7 @@ func TestAutoExtend_AFailedExtensionIsRetried(t *testing.T) {
 		require.ErrorContains(t, term.Err(), "no quorum")
 		require.NotErrorIs(t, term.Err(), errNodes, "it is not how the lease ended")
 		synctest.Wait()
-		require.Equal(t, []string{"k: " + term.Err().Error()}, s.reported())
+		require.Equal(t, []string{"k: " + why(term.Err()).Error()}, s.reported())
 		require.GreaterOrEqual(t, len(s.tried()), 16)
 		require.LessOrEqual(t, len(s.tried()), 100)
 		v := Validity(usualTTL)
@@ -287,7 +287,7 @@ func TestExtension_ByHandAndAutomatic(t *testing.T) {
 		require.Equal(t, time.Unix(0, int64(term.maxHoldEnd)),
 			time.Unix(0, int64(term.deadline())), "not beyond maxHold")
 		pass(time.Minute)
-		require.Equal(t, errMaxHold, term.Err())
+		require.Equal(t, errMaxHold, why(term.Err()))
 	})
 }
 
@@ -311,8 +311,8 @@ func TestManager_CloseEndsEveryTerm(t *testing.T) {
 		require.Equal(t, ErrClosed, context.Cause(ctx))
 		require.Equal(t, ErrClosed, second.Err())
 		require.Equal(t, ErrReleased, released.Err())
-		require.Equal(t, ErrExpired, expired.Err())
-		require.Equal(t, errUnextended, hung.Err())
+		require.Equal(t, ErrExpired, why(expired.Err()))
+		require.Equal(t, errUnextended, why(hung.Err()))
 		require.ElementsMatch(t, []string{"expired: lockpipe: lease expired", "hung: " +
 			errUnextended.Error()}, s.reported())
 		late := new(Term)
@@ -359,7 +359,7 @@ func TestManager_ALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 			term := new(Term)
 			require.Equal(t, ErrExpired, m.Hold(term, "k",
 				Grant{Sent: time.Now().Add(-Validity(usualTTL)), TTL: usualTTL, MaxHold: maxHold}))
-			require.Equal(t, ErrExpired, term.Err())
+			require.Equal(t, ErrExpired, why(term.Err()))
 		}
 		pass(time.Hour)
 		require.Empty(t, s.reported())
@@ -372,7 +372,7 @@ func TestManager_ALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
-		want := map[error]int{}
+		want := map[string]int{}
 		var terms []*Term
 		for i := range 5000 {
 			ttl := time.Duration(i%997+1) * time.Second / 10
@@ -380,27 +380,27 @@ func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 			case 0:
 				terms = append(terms, hold(t, m, i, ttl, never))
 				require.Equal(t, ErrReleased, terms[i].End(ErrReleased))
-				want[ErrReleased]++
+				want[ErrReleased.Error()]++
 			case 1:
 				terms = append(terms, hold(t, m, i, ttl, never))
 				require.NoError(t, extend(t, terms[i], time.Hour))
-				want[ErrExpired]++
+				want[ErrExpired.Error()]++
 			case 2:
 				terms = append(terms, hold(t, m, i, ttl, 2*time.Minute))
-				want[errMaxHold]++
+				want[errMaxHold.Error()]++
 			case 3:
 				terms = append(terms, hold(t, m, i, time.Hour, never))
 				require.NoError(t, extend(t, terms[i], ttl))
-				want[ErrExpired]++
+				want[ErrExpired.Error()]++
 			default:
 				terms = append(terms, hold(t, m, i, ttl, never))
-				want[ErrExpired]++
+				want[ErrExpired.Error()]++
 			}
 		}
 		pass(time.Hour)
-		got := map[error]int{}
+		got := map[string]int{}
 		for _, term := range terms {
-			got[term.Err()]++
+			got[why(term.Err()).Error()]++
 		}
 		require.Equal(t, want, got)
 		require.Len(t, s.reported(), 4000)
@@ -411,7 +411,7 @@ func TestManager_ManyLeasesEndAsTheyShould(t *testing.T) {
 		require.Zero(t, m.waiting())
 		again := hold(t, m, "again", time.Second, never)
 		pass(time.Second)
-		require.Equal(t, ErrExpired, again.Err())
+		require.Equal(t, ErrExpired, why(again.Err()))
 	})
 }
 

@@ -105,7 +105,7 @@ func TestSuspension_AShortOneBringsTheEndNearer(t *testing.T) {
 		}
 		<-term.Context().Done()
 		require.Equal(t, Validity(usualTTL)-6*time.Second, time.Since(start))
-		require.Equal(t, ErrExpired, term.Err())
+		require.Equal(t, ErrExpired, why(term.Err()))
 	})
 }
 
@@ -121,7 +121,7 @@ func TestSuspension_EndsContextsSoon(t *testing.T) {
 		short := holdOn(t, m, "short", 30*time.Millisecond, never).Context()
 		<-over.Done()
 		require.LessOrEqual(t, time.Since(start), suspensionCheck)
-		require.Equal(t, ErrExpired, context.Cause(over))
+		require.Equal(t, ErrExpired, why(context.Cause(over)))
 		<-short.Done()
 		require.Equal(t, Validity(30*time.Millisecond), time.Since(start))
 		require.NoError(t, still.Err())
@@ -183,8 +183,8 @@ func TestSuspension_BetweenSendingAndGrantCounts(t *testing.T) {
 		require.Equal(t, time.Now(), term.Began())
 
 		box.suspend(Validity(usualTTL) - 3*time.Second)
-		require.Equal(t, ErrExpired, m.Hold(new(Term), "late", g))
-		require.Equal(t, ErrExpired, term.Err())
+		require.Equal(t, ErrExpired, why(m.Hold(new(Term), "late", g)))
+		require.Equal(t, ErrExpired, why(term.Err()))
 	})
 }
 
@@ -200,8 +200,8 @@ func TestSuspension_DuringAnExtension(t *testing.T) {
 			box.suspend(slept)
 			err = e.Finish()
 			if slept == Validity(usualTTL) {
-				require.Equal(t, ErrExpired, err)
-				require.Equal(t, ErrExpired, term.Err())
+				require.Equal(t, ErrExpired, why(err))
+				require.Equal(t, ErrExpired, why(term.Err()))
 				continue
 			}
 			require.NoError(t, err)

@@ -59,7 +59,8 @@ func (t *Term) expireIfDue() (over bool) {
 // expireIfDueAt is expireIfDue for a term that has not ended before now. mu is held.
 func (t *Term) expireIfDueAt(now instant) (over bool) {
 	if over = now >= t.until; over {
-		t.setEnd(t.expiryError(), t.until)
+		at := time.Now().Add(time.Duration(t.until - now))
+		t.setEnd(&EndError{t.expiryError(), t.owner, at}, t.until)
 	}
 	return over
 }
@@ -118,14 +119,6 @@ func (t *Term) HandedOff() bool {
 	return t.handedOff
 }
 
-// endBeforeStart ends a term that does not begin.
-func (t *Term) endBeforeStart(cause error) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.setEnd(cause, t.began)
-	return cause
-}
-
 // Owner returns what Manager.Hold was given.
 func (t *Term) Owner() any { return t.owner }
 
@@ -148,13 +141,6 @@ func (t *Term) Until() time.Time {
 		return time.Time{}
 	}
 	return t.manager.timeOf(t.until)
-}
-
-// Over returns for how long the term has been over.
-func (t *Term) Over() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return time.Since(t.manager.timeOf(t.until))
 }
 
 // Context returns a context that ends with the term, at the latest when the time runs out on the

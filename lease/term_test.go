@@ -58,8 +58,8 @@ func TestTerm_EndsAtItsDeadline(t *testing.T) {
 		require.Equal(t, start.Add(Validity(usualTTL)), until)
 		<-term.Context().Done()
 		require.Equal(t, until, time.Now())
-		require.Equal(t, ErrExpired, context.Cause(term.Context()))
-		require.Equal(t, ErrExpired, term.Err())
+		require.Equal(t, ErrExpired, why(context.Cause(term.Context())))
+		require.Equal(t, ErrExpired, why(term.Err()))
 		require.Zero(t, term.Until())
 		synctest.Wait()
 		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported(),
@@ -81,12 +81,32 @@ func TestTerm_TheFirstEndCounts(t *testing.T) {
 		require.Equal(t, ErrReleased, context.Cause(ctx))
 		require.Equal(t, ErrReleased, extend(t, released, time.Hour))
 		pass(time.Second)
-		require.Equal(t, ErrExpired, expired.End(ErrReleased))
-		require.Equal(t, ErrExpired, extend(t, expired, time.Hour), "nothing brings it back")
-		require.Equal(t, ErrExpired, context.Cause(expired.Context()),
+		require.Equal(t, ErrExpired, why(expired.End(ErrReleased)))
+		require.Equal(t, ErrExpired, why(extend(t, expired, time.Hour)), "nothing brings it back")
+		require.Equal(t, ErrExpired, why(context.Cause(expired.Context())),
 			"a context that is asked for later has ended, too")
 		pass(time.Hour)
 		require.Equal(t, []string{"expired: lockpipe: lease expired"}, s.reported())
+	})
+}
+
+// The goal: an end that the holder did not cause says which lease it was, and when it ended,
+// however late it is asked for. The holder's own end is bare.
+func TestTerm_ItsEndNamesTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _ := manager(t)
+		term, released := hold(t, m, "k", time.Second, never), hold(t, m, "r", time.Second, never)
+		auto := hold(t, m, "auto", time.Second, time.Second/2)
+		require.Equal(t, ErrReleased, released.End(ErrReleased))
+		at := time.Now().Add(Validity(time.Second)).Format(time.RFC3339)
+		m.timer.Stop() // as if the process had been stopped
+		time.Sleep(time.Minute)
+		require.EqualError(t, term.Err(), "lockpipe: k, at "+at+": lease expired")
+		require.ErrorIs(t, term.Err(), ErrExpired)
+		require.EqualError(t, context.Cause(term.Context()), term.Err().Error())
+		require.EqualError(t, auto.Err(),
+			"lockpipe: auto, at "+at+": lease expired: it was held for maxHold")
+		require.ErrorIs(t, auto.Err(), ErrExpired)
 	})
 }
 
@@ -96,9 +116,9 @@ func TestTerm_TheEndIsReportedOnce(t *testing.T) {
 		m, s := manager(t)
 		term := hold(t, m, "k", time.Second, never)
 		time.Sleep(Validity(time.Second))
-		require.Equal(t, ErrExpired, term.Err())
-		require.Equal(t, ErrExpired, term.End(ErrReleased))
-		require.Equal(t, ErrExpired, term.End(ErrReleased))
+		require.Equal(t, ErrExpired, why(term.Err()))
+		require.Equal(t, ErrExpired, why(term.End(ErrReleased)))
+		require.Equal(t, ErrExpired, why(term.End(ErrReleased)))
 		pass(time.Minute)
 		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported())
 
@@ -133,9 +153,9 @@ func TestTerm_ReadsTheClockBeforeAnyTimerHasRun(t *testing.T) {
 				}
 				require.Zero(t, term.Until())
 				require.ErrorIs(t, ctx.Err(), context.Canceled)
-				require.Equal(t, want, context.Cause(ctx))
+				require.Equal(t, want, why(context.Cause(ctx)))
 				require.Error(t, child.Err())
-				require.Equal(t, want, context.Cause(child))
+				require.Equal(t, want, why(context.Cause(child)))
 			})
 		})
 	}

@@ -29,12 +29,12 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 		k.leaveQueue(l)
 	}
 	votes := a.Wait(l.around(ctx), time.Time{})
-	err := k.extensionError(votes)
+	err := l.extensionError(votes)
 	if votes.Result == multiplex.Held && k.several[0].Left(until, suspended) <= 0 {
-		err = l.named(lease.ErrExpired)
+		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: until}
 	}
 	k.Outcomes.Released(confirmation(err))
-	return err
+	return l.named(err)
 }
 
 // maxAdoptions is how many attempts a call makes that meets others who want to adopt the same keys.

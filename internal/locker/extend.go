@@ -2,10 +2,12 @@ package locker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -22,21 +24,21 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return l.named(err)
 	}
 	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, time.Time{}))
+	e.Sent, e.Err = a.Sent(), l.extensionError(a.Wait(ctx, time.Time{}))
 	err = e.Finish()
 	k.Outcomes.Extended(confirmation(err))
 	if err != nil && l.Err() != nil {
 		l.releaseInBackground() // the nodes may have extended it
 	}
-	return err
+	return l.named(err)
 }
 
-// named says of an error that the lease had expired which lease that is, and when it did.
+// named returns an error of a call with a text that says which lease it is about.
 func (l *Lease) named(err error) error {
-	if err != lease.ErrExpired {
+	if ended := (*lease.EndError)(nil); err == nil || errors.As(err, &ended) {
 		return err
 	}
-	return fmt.Errorf("%w: %.64q, %v ago", err, l.Key(), l.term.Over().Round(time.Millisecond))
+	return prefix.Errorf("%v: %w", l, err)
 }
 
 // extendBatch makes the extensions that are due together, in the order of their deadlines.
@@ -53,23 +55,18 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), k.extensionError(a.Wait(ctx, began))
+		e.Sent, e.Err = a.Sent(), e.Owner.(*Lease).extensionError(a.Wait(ctx, began))
 		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
 	}
 }
 
-// extensionError is what the votes on an extension mean for the lease.
-func (k *Locker) extensionError(votes multiplex.Outcome) error {
+// extensionError is what the votes on an extension mean for the lease. If it is lost, that is no
+// ErrHeld: the caller wanted to keep the lease, not to acquire it.
+func (l *Lease) extensionError(votes multiplex.Outcome) error {
 	if votes.Result == multiplex.Held {
-		return fmt.Errorf("%w: %w", lease.ErrLost, &lostError{votes.Nodes})
+		lost := fmt.Errorf("%w: %d nodes do not hold it any more: %v", lease.ErrLost,
+			len(votes.Nodes), votes.Nodes)
+		return &lease.EndError{End: lost, Owner: l, At: time.Now()}
 	}
-	return k.cfg.VotesError(votes)
-}
-
-// lostError says how many nodes do not have the lease any more. It is no ErrHeld: the caller wanted
-// to keep the lease, not to acquire it.
-type lostError struct{ nodes []string }
-
-func (e *lostError) Error() string {
-	return fmt.Sprintf("%d nodes do not hold it any more: %v", len(e.nodes), e.nodes)
+	return l.locker.cfg.VotesError(votes)
 }

@@ -90,7 +90,7 @@ func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
 			_, ok := k.Queue.Enter(&c.turn, []string{"k"}, 1)
 			require.True(t, ok)
 			k.Queue.Contend(&c.turn, "k", false)
-			_, _ = l.startRelease(1)
+			_ = l.startRelease(1)
 			require.Equal(t, []*Handoff{nil}, c.began, name)
 			k.Queue.Leave(&c.turn, time.Now())
 		})

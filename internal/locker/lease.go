@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -71,6 +72,9 @@ func (l *Lease) Token() string { return l.claim.Token() }
 
 // Until returns when the lease ends: see lease.Term.Until.
 func (l *Lease) Until() time.Time { return l.term.Until() }
+
+// String says in an error which lease it is about.
+func (l *Lease) String() string { return prefix.Keys(l.Key(), l.claim.Len()-1) }
 
 // Err returns how the lease ended: see lease.Term.Err.
 func (l *Lease) Err() error { return l.term.Err() }

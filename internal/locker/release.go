@@ -15,38 +15,34 @@ import (
 // error is nil, how the lease had ended, or that of Config.VotesError. It is ErrLost too if the
 // nodes did not have the keys any more, although their time had not run out.
 func (l *Lease) Release(ctx context.Context) error {
-	r, err := l.startRelease(l.claim.Len())
-	if r.attempt == nil {
-		return l.named(err)
-	}
-	return l.endRelease(ctx, r, time.Time{})
+	return l.endRelease(ctx, l.startRelease(l.claim.Len()), time.Time{})
 }
 
-// ReleaseAll is Release for many leases, in one round trip to each node. It returns the error of
-// each.
-func ReleaseAll(ctx context.Context, leases []*Lease) []error {
+// ReleaseAll is Release for many leases, in one round trip to each node. It returns the errors of
+// those that failed.
+func ReleaseAll(ctx context.Context, leases []*Lease) (failed []error) {
 	releases := make([]startedRelease, len(leases))
-	errs := make([]error, len(leases))
 	keys := 0
 	for _, l := range leases {
 		keys += l.claim.Len()
 	}
 	for i, l := range leases {
-		releases[i], errs[i] = l.startRelease(keys)
+		releases[i] = l.startRelease(keys)
 	}
 	began := time.Now()
 	for i, r := range releases {
-		if r.attempt != nil {
-			errs[i] = leases[i].endRelease(ctx, r, began)
+		if err := leases[i].endRelease(ctx, r, began); err != nil {
+			failed = append(failed, err)
 		}
 	}
-	return errs
+	return failed
 }
 
 // startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
 // the lease was handed off, or was over.
 type startedRelease struct {
 	attempt   parts.Attempt
+	end       error         // without an attempt: nil, or how the lease had ended
 	first     bool          // the lease was held until then
 	until     time.Time     // when its time would have run out
 	suspended time.Duration // for how long the machine had been when until was computed
@@ -54,23 +50,26 @@ type startedRelease struct {
 
 // endRelease waits for the outcome of a release: see parts.Attempt.Wait.
 func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Time) error {
+	if r.attempt == nil {
+		return l.named(r.end)
+	}
 	k := l.locker
 	votes, err := r.attempt.Wait(ctx, began), error(nil)
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)
 	case r.first && k.several[0].Left(r.until, r.suspended) > 0: // or the keys may have expired
-		err = k.extensionError(votes)
+		err = l.extensionError(votes)
 	}
 	k.Outcomes.Released(confirmation(err))
 	if r.first {
 		k.notifyReleased(l)
 	}
-	return err
+	return l.named(err)
 }
 
 // startRelease ends the term and sends the release; keys is how many keys are released together.
-func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
+func (l *Lease) startRelease(keys int) (r startedRelease) {
 	// Close waits for the calls that are counted here, so that it does not close the nodes before
 	// the release is sent.
 	k := l.locker
@@ -83,7 +82,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 	}
 	if next != nil && l.handOff(next) {
 		k.Outcomes.Released(stats.HandedOver)
-		return startedRelease{}, nil
+		return startedRelease{}
 	}
 	end := l.term.End(lease.ErrReleased)
 	if l.term.HandedOff() || end == lease.ErrKept { // maybe by another call at the same time
@@ -95,7 +94,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 			unsent = stats.AlreadyEnded
 		}
 		k.Outcomes.Released(unsent)
-		return startedRelease{}, nil
+		return startedRelease{}
 	}
 	r.attempt = l.claim.Release(keys)
 	if r.first {
@@ -103,9 +102,9 @@ func (l *Lease) startRelease(keys int) (r startedRelease, err error) {
 	}
 	if !errors.Is(end, lease.ErrReleased) {
 		k.Outcomes.Released(stats.AlreadyEnded)
-		return startedRelease{}, end
+		return startedRelease{end: end}
 	}
-	return r, nil
+	return r
 }
 
 // releaseInBackground deletes what the nodes have of the lease, and waits for nothing.
@@ -122,7 +121,7 @@ func (k *Locker) leaseEnded(owner any, end error) {
 	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
 	// not, something may be left.
 	l := owner.(*Lease)
-	if end != lease.ErrExpired || l.claim.NeedsCleanup() {
+	if errors.Unwrap(end) != lease.ErrExpired || l.claim.NeedsCleanup() {
 		l.releaseInBackground()
 	} else {
 		k.passOn(l, nil)

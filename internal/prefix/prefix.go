@@ -30,6 +30,15 @@ func (e inner) Error() string { return strings.TrimPrefix(e.err.Error(), Text) }
 
 func (e inner) Unwrap() error { return e.err }
 
+// Keys returns the text for a key and so many others.
+func Keys(first string, more int) string {
+	text := fmt.Sprintf("%.64q", first)
+	if more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
 // Join is errors.Join, on a line each, with the prefix before the first.
 func Join(errs []error) error {
 	if len(errs) == 0 {
