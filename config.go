@@ -72,10 +72,10 @@ type Config struct {
 	// TTL is the lease time of calls without WithTTL: 10 s, or MaxTTL if that is less. It is at
 	// least 10 ms, and is rounded down to whole milliseconds.
 	TTL time.Duration
-	// NodeTimeout is how long an attempt waits for a node that owes it an answer. The default is
-	// 50 ms, or TTL if that is less. New refuses less than 1 ms and more than TTL. An attempt for
-	// more than 1,000 keys waits that long for each 1,000. No attempt to acquire or to extend waits
-	// longer than half of its TTL.
+	// NodeTimeout is how long an attempt waits for a node's answer. The default is 50 ms, or TTL if
+	// that is less. New refuses less than 1 ms and more than TTL. An attempt for more than 1,000
+	// keys waits that long for each 1,000. No attempt to acquire or to extend waits longer than
+	// half of its TTL.
 	NodeTimeout time.Duration
 	// MaxTTL is the longest TTL that any client of these nodes uses: by default TTL, and at most 90
 	// days. A call with a longer TTL returns ErrInvalid. A node that may have forgotten locks does

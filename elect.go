@@ -12,8 +12,8 @@ import (
 // Elect campaigns for key, and runs fn while it leads. A campaign waits for key as Acquire does. Of
 // all calls for the same key, in all processes, the one that holds its lease leads. The client
 // extends the lease for as long as fn runs. So a leader that hangs leads until its process ends,
-// unless WithAutoExtend gives a limit. If a leader dies, another one leads when the TTL is over:
-// choose a short one by WithTTL. With WithFencing each term has a new fence.
+// unless WithAutoExtend gives a limit. If the leader dies, another process takes over when the TTL
+// runs out: choose a short TTL by WithTTL. With WithFencing each term has a new fence.
 //
 // The context of fn has the values and the deadline of ctx. It ends when ctx or the lease ends, or
 // when Close begins, and its cause says why, as for Lease.Bind. fn must return then: Close waits

@@ -21,8 +21,8 @@ import (
 // it.
 var (
 	// ErrHeld: another caller holds a key. Enough nodes refused to rule out a quorum, or another
-	// caller of this Client has the key, or ctx ended before the first attempt and a node showed
-	// another holder. The call holds nothing. Trying again later may help.
+	// caller of this Client has the key. It also comes if ctx ended before the first attempt, and a
+	// node showed another holder. The call holds nothing. Trying again later may help.
 	ErrHeld = errors.New(prefix.Text + "held by another")
 	// ErrNoQuorum: too few nodes granted, for other reasons than ErrHeld. An acquiring call holds
 	// nothing; what it may have left on nodes is being deleted. After Extend the lease lasts until

@@ -26,10 +26,10 @@ type Elector struct {
 var _ gocron.Elector = (*Elector)(nil)
 
 // NewElector returns an elector that campaigns for key in a goroutine of its own, by Client.Elect
-// with opts. lockpipe.WithTTL says how soon another instance leads when the leader has died. The
-// caller stops the elector after shutting down its schedulers, and closes client then. The error is
-// lockpipe.ErrInvalid if client is nil. If the key or an option is invalid, IsLeader and Stop
-// return that error.
+// with opts. lockpipe.WithTTL says how soon another instance takes over when the leader has died.
+// The caller stops the elector after shutting down its schedulers, and closes client then. The
+// error is lockpipe.ErrInvalid if client is nil. If the key or an option is invalid, IsLeader and
+// Stop return that error.
 func NewElector(client *lockpipe.Client, key string, opts ...lockpipe.Option) (*Elector, error) {
 	if client == nil {
 		return nil, fmt.Errorf("%w: client is nil", lockpipe.ErrInvalid)

@@ -68,7 +68,7 @@ func failures(t *timeline) chart {
 		return c
 	}
 	if len(t.report.ErrorsByKind) > 0 {
-		c.Said = append(c.Said, "Failed calls by kind:")
+		c.Said = append(c.Said, "Failed calls by kind (a call may have several):")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(t.report.ErrorsByKind)) {
 		c.Said = append(c.Said, figures.Thousands(t.report.ErrorsByKind[kind])+" × "+kind)

@@ -34,7 +34,7 @@ func printKinds(out io.Writer, r *bench.Report) {
 	if len(r.ErrorsByKind) == 0 {
 		return
 	}
-	fmt.Fprint(out, "failed calls by kind:")
+	fmt.Fprint(out, "failed calls by kind (a call may have several):")
 	for _, kind := range slices.Sorted(maps.Keys(r.ErrorsByKind)) {
 		fmt.Fprintf(out, "  %s: %s", kind, figures.Thousands(r.ErrorsByKind[kind]))
 	}

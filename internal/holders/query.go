@@ -16,7 +16,7 @@ type Answer struct {
 	// TTL is in milliseconds: -1 for a key that never ends, -2 for one that is not there.
 	TTL int64
 	// Token is that of the value. Of a value of another client it is the begin, at least as much as
-	// a token has. It is "" if the key is not there, has no string, or may not be read.
+	// a token has. It is "" if the key is missing, is no string, or may not be read.
 	Token string
 	// Node is the character of the node in the value, in the order of nodes of the holder; 0 for
 	// another client's value.
