@@ -28,7 +28,7 @@ func (c *Client) TryAcquireAll(ctx context.Context, keys []string, opts ...Optio
 
 // Acquire takes key. It waits while another holds the key or no quorum can be reached, until ctx
 // ends. Then errors.Is finds ctx's error, and the reason of the last attempt: ErrHeld or
-// ErrNoQuorum. If others are known to wait for the key, the first attempt comes in the turn of this
+// ErrNoQuorum. If other processes wait for the key, the first attempt comes in the turn of this
 // process. If ctx ends before that and no holder is known, errors.Is finds only ctx's error.
 // ErrOverloaded, ErrClosed and ErrInvalid come at once. After any error nothing is held. While too
 // few nodes are connected for a quorum, a waiting call makes one attempt and then waits for the
@@ -56,7 +56,7 @@ type Result struct {
 // lease of its own or an error of its own, together in one round trip to each node. The results are
 // in the order of keys. A key given twice has one lease, which both results name. The errors are
 // those of TryAcquire. An error about the call as a whole is in every result. If a lease is short
-// and the others take long, it may be over when the call returns: see Lease.Err.
+// and other keys take long, it may be over when the call returns: see Lease.Err.
 func (c *Client) TryAcquireEach(ctx context.Context, keys []string, opts ...Option) []Result {
 	if len(keys) == 0 {
 		return nil

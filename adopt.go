@@ -27,7 +27,7 @@ import (
 // The errors:
 //
 //   - ErrNoQuorum: it is not confirmed that a quorum keeps the keys. The error says how many nodes
-//     do. The others may follow, and otherwise have the keys until the lease would have ended.
+//     do. The other nodes may follow, or have the keys until the lease would have ended.
 //   - ErrLost, ErrExpired: a quorum did not have the lease any more, or it was over before.
 //   - ErrReleased, ErrClosed: the lease was over before.
 //   - ErrInvalid: d is below 10 ms or above 90 days. The lease lasts.

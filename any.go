@@ -23,8 +23,8 @@ func Slots(name string, n int) []string {
 // TryAcquireAny takes one of keys that nobody holds; with WithCount(n) it takes n of them. It reads
 // on all nodes which keys are free, and takes one, at random, as TryAcquireAll does: two round
 // trips. Calls of this Client for the same keys at the same time share what they have read. If
-// others take keys at the same moment, it makes up to three attempts. ErrHeld means that too few
-// keys are free, or that others were faster, and perhaps that no quorum has answered for the rest.
+// other callers take keys at the same moment, it makes up to three attempts. ErrHeld: too few keys
+// are free, or other callers were faster, and perhaps no quorum has answered for the rest.
 // It takes 1,000 keys at most, and no WithFencing. The other errors are those of TryAcquire.
 func (c *Client) TryAcquireAny(ctx context.Context, keys []string, opts ...Option) (*Lease, error) {
 	return c.acquireAny(ctx, stats.Try, keys, opts)

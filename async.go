@@ -12,8 +12,8 @@ import (
 // done once, with the lease or with the error that AcquireAll would have returned. Calls for the
 // same keys, in the same order and without a limit of attempts, are granted in the order in which
 // they were made. The Client starts the done functions in the order of the grants, on the
-// goroutines that run OnLost. 64 run at the same time; if all block, the others wait. The lease's
-// time runs while its done waits. The caller may change keys when AcquireAsync has returned.
+// goroutines that run OnLost. 64 run at the same time; if all block, further functions wait. The
+// lease's time runs while its done waits. The caller may change keys after AcquireAsync returned.
 //
 // If AcquireAsync itself returns an error, done is never called. The error is ErrInvalid,
 // ErrClosed, ctx's error, or ErrOverloaded while 65,536 calls are pending or wait for their done. A

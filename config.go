@@ -81,7 +81,7 @@ type Config struct {
 	// days. A call with a longer TTL returns ErrInvalid. A node that may have forgotten locks does
 	// not vote for the longest MaxTTL of all clients: each leaves its own on the nodes. A server
 	// that restarts and a promoted replica are such nodes. All clients should use the same MaxTTL:
-	// if all nodes lose their memory, clients with a shorter one don't know of the longer.
+	// if all nodes lose their memory, clients with a shorter MaxTTL don't know of the longest.
 	MaxTTL time.Duration
 	// RestartGuard keeps a node from voting while locks that it may have forgotten can still be
 	// valid: GuardAuto by default. All clients of the same nodes and Prefix should use the same
@@ -127,7 +127,7 @@ type Config struct {
 	// OnLost is called once for each lease that ended with ErrLost or ErrExpired before Release or
 	// Close. Its error is how the lease ended. The call may come before the acquiring call has
 	// returned the lease. Up to 64 calls run at the same time, on goroutines of the Client. While
-	// one blocks the others continue; while all block, up to a million more wait. A panic is logged
+	// one blocks, other calls run; while all block, up to a million more wait. A panic is logged
 	// with its stack. OnLost may use the Client, and may close it: Close does not wait for OnLost.
 	OnLost func(*Lease, error)
 }

@@ -98,8 +98,8 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrHeld }
 
 // QuorumError counts the votes of an attempt that no quorum granted. It is ErrNoQuorum, and
-// errors.Is finds the errors of the nodes too. The one of Ready counts the nodes that can vote as
-// Granted, and the one of Peek those that answered, and both count all others as Unknown.
+// errors.Is finds the errors of the nodes too. In the error of Ready, Granted is how many nodes can
+// vote, and in that of Peek, how many answered. In both, Unknown is how many other nodes there are.
 type QuorumError struct {
 	// Need is how many nodes had to grant.
 	Need int

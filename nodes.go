@@ -117,10 +117,10 @@ type NodeFailures struct {
 	// DataLoss: the server was emptied, or the connection was made again, so that the answer could
 	// not be relied on.
 	DataLoss uint64
-	// QueuedTooLong: the operation was not sent, because it had waited behind others until its
+	// QueuedTooLong: the operation was not sent, because it had waited in the queue until its
 	// outcome was of no use.
 	QueuedTooLong uint64
-	// Overloaded: the operation was not sent, because too many others waited.
+	// Overloaded: the operation was not sent, because too many operations waited.
 	Overloaded uint64
 }
 

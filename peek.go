@@ -36,10 +36,10 @@ type KeyStatus struct {
 // Peek reads on all nodes at once, in one round trip for each 1,000 different keys, and changes
 // nothing. It waits for a node for NodeTimeout, and that long for each 1,000 keys. Only nodes that
 // vote are asked. A quarantined node may have forgotten locks, so it counts as one that has not
-// answered. If fewer than a quorum have answered, the error is a *QuorumError, which counts those
-// that have as Granted: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. If ctx ended
-// before the nodes were asked, the error is ctx's alone. The other errors are ErrClosed and
-// ErrInvalid, as of TryAcquireAll. At most four calls ask at a time, and the others wait for them.
+// answered. If fewer than a quorum have answered, the error is a *QuorumError. Its Granted is how
+// many have: errors.Is finds ErrNoQuorum, and ctx's error if ctx ended. If ctx ended before the
+// nodes were asked, the error is ctx's alone. The other errors are ErrClosed and ErrInvalid, as of
+// TryAcquireAll. At most four calls ask at a time, and further calls wait.
 func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	different, _, err := c.validateCall(ctx, stats.Try, keys, nil)
 	if err != nil {

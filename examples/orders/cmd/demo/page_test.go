@@ -52,9 +52,9 @@ func TestPage_ShowsSamplesAndSendsActions(t *testing.T) {
 	require.Equal(t, []any{"Connections in use, of 10", "10", "0.3", "1.0"}, row(0))
 	require.Equal(t, []any{"Orders/s, on sale", "12", "0", "640"}, row(1))
 	require.Equal(t, []any{"Wait, on sale: p50 · p99", "900 ms · 3.0 s", "–", "12 ms · 25 ms"}, row(3))
-	require.Equal(t, []any{"Wait, others: p50 · p99", "–", "6.3 ms · 41 ms", "7.0 ms · 18 ms"}, row(4))
+	require.Equal(t, []any{"Wait, other products: p50 · p99", "–", "6.3 ms · 41 ms", "7.0 ms · 18 ms"}, row(4))
 	require.Equal(t, []any{"Orders on sale, since the start", "12,345", "12,300", "98,765"}, row(6))
-	require.Equal(t, []any{"Orders, others, since the start", "100", "2,300", "950"}, row(7))
+	require.Equal(t, []any{"Orders, other products, since the start", "100", "2,300", "950"}, row(7))
 	require.Equal(t, []any{"Oversold, since the start", "2", "0", "0"}, row(8))
 	require.Equal(t, []any{"Paused holder", "is paused, and holds the product", "none", "none"}, row(9))
 	require.Equal(t, "Orders of other products, against row locks: lockpipe 23\u00a0×, "+
