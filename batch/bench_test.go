@@ -22,6 +22,7 @@ func benchmark(b *testing.B, callers int) {
 					}
 				}
 			}
+			t.End()
 		},
 		Missed:    func(int, []*Round[call, struct{}]) {},
 		MaxWeight: 512, Window: 4, OverlapAt: func(int) int { return 512 }, Limit: 1 << 18,

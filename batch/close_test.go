@@ -141,18 +141,18 @@ func TestClose_WaitsForMissed(t *testing.T) {
 	}
 }
 
-// The goal: Close waits for the goroutine that seals, also if there is nothing left to seal for it.
+// The goal: Close waits for the end of sealing.
 func TestClose_WaitsForTheEndOfSealing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 1, nil)
-		f.set(Paused, 0)
-		p := f.append(All, 1)[0]
-		f.beginSealing()
+		gate := make(chan struct{})
+		f := newFixture(t, 1, func(c *Config[op, int]) { c.Seal = func(*round) { <-gate } })
+		f.append(All, 1)
 		closed := f.close()
-		require.True(t, f.log.Cancel(p))
 		synctest.Wait()
 		require.Empty(t, closed)
-		f.goOnSealing()
+		close(gate)
+		synctest.Wait()
+		f.endAll()
 		require.NoError(t, <-closed)
 		f.requireEmpty()
 	})

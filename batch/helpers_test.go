@@ -24,14 +24,13 @@ type (
 	place = Place[op, int]
 )
 
-// trip is one call of Read. It is under way until the test ends it.
+// trip is one trip of a reader. It is under way until the test ends it.
 type trip struct {
 	*Trip[op, int]
 	index  int     // of all trips
 	rounds [][]int // operations
 	sent   bool
-	behind bool
-	gate   chan struct{}
+	gate   chan struct{} // closed when it is sent
 }
 
 // fixture has a log, and readers that do what the test says. Each of its methods returns when the
@@ -73,7 +72,7 @@ func newFixture(t *testing.T, readers int, change func(*Config[op, int])) *fixtu
 		change(&f.cfg)
 	}
 	f.log = New(f.cfg)
-	t.Cleanup(func() { // its parked goroutines end, whatever waits
+	t.Cleanup(func() { // its sleeping goroutines end, whatever waits
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = f.log.Close(ended)
@@ -103,7 +102,7 @@ func (f *fixture) seal(r *round) {
 
 func (f *fixture) readTrip(t *Trip[op, int]) {
 	f.mu.Lock()
-	own := &trip{Trip: t, index: f.made, behind: t.Behind, gate: make(chan struct{})}
+	own := &trip{Trip: t, index: f.made, gate: make(chan struct{})}
 	f.made++
 	for _, r := range t.Rounds {
 		own.rounds = append(own.rounds, ids(r))
@@ -184,11 +183,14 @@ func (f *fixture) endTrip(t *trip) {
 	at := slices.Index(own, t)
 	f.underWay[t.Reader] = slices.Delete(own, at, at+1)
 	f.mu.Unlock()
-	close(t.gate)
+	if !t.sent {
+		f.sendTrip(t)
+	}
+	t.End()
 	synctest.Wait()
 }
 
-// sent has the newest trip of a reader call Sent.
+// sent has Read return for the newest trip of a reader.
 func (f *fixture) sent(reader int) {
 	own := f.underWay[reader]
 	f.sendTrip(own[len(own)-1])
@@ -196,7 +198,7 @@ func (f *fixture) sent(reader int) {
 
 func (f *fixture) sendTrip(t *trip) {
 	t.sent = true
-	t.Sent()
+	close(t.gate)
 	synctest.Wait()
 }
 
@@ -235,7 +237,7 @@ func (f *fixture) requireEmpty() {
 	defer l.mu.Unlock()
 	require.Zero(f, l.waiting)
 	require.Zero(f, l.limited)
-	require.False(f, l.sealing)
+	require.False(f, l.sealer.awake)
 	requireNils(f, l.open)
 	for i := range l.readers {
 		r := &l.readers[i]
@@ -245,8 +247,8 @@ func (f *fixture) requireEmpty() {
 		require.False(f, r.sending)
 		requireNils(f, r.unread)
 	}
-	for i, t := range l.parked {
-		require.False(f, slices.Contains(l.parked[:i], t), "a trip was parked twice")
+	for i, t := range l.spare {
+		require.False(f, slices.Contains(l.spare[:i], t), "a trip ended twice")
 		require.Empty(f, slices.DeleteFunc(slices.Clone(t.Rounds[:cap(t.Rounds)]),
 			func(r *round) bool { return r == nil }), "a trip that ended keeps rounds")
 	}

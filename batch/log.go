@@ -34,8 +34,8 @@ type Config[Op, State any] struct {
 	Open, Emptied func(r *Round[Op, State])
 	// Seal is called once for each sealed round, before a reader has it. nil: nothing to do.
 	Seal func(r *Round[Op, State])
-	// Read makes one trip with all operations of t.Rounds, and returns when it is over, however it
-	// ended. See Trip.Sent for how trips of one reader follow each other.
+	// Read begins one trip with all operations of t.Rounds, and returns when they are sent. So what
+	// the next trip of the reader sends comes behind. Trip.End must follow, however the trip ends.
 	Read func(t *Trip[Op, State])
 	// Missed takes rounds that a reader does not get any more: it is Out, it hangs, or it is too
 	// far behind. It must not block. Several calls may run at the same time, in any order. nil if
@@ -68,17 +68,19 @@ type Config[Op, State any] struct {
 //  1. Every operation that Append took is either cancelled while its round is open, or is in one
 //     sealed round. For each reader that gets the round, exactly one call of Read or Missed has it.
 //  2. Each reader reads its rounds in the order of the log. A trip takes the rounds that come next.
-//     The next trip starts only after the one before has called Sent or has returned. What a reader
-//     misses may be newer than rounds that it is still to read: their trip knows (Trip.HasMissed).
+//     The next trip starts only after Read has returned for the one before. What a reader misses
+//     may be newer than rounds that it is still to read: their trip knows (Trip.MustLook).
 //  3. The first open round does not wait while a quorum of its readers is ready. No wake-up is
 //     lost, because each change of "who is ready" or "what waits" ends with advance, under the same
 //     lock. Readers that hang do not count.
-//  4. A reader has at most Window trips under way. Each runs on a goroutine that ends or is parked
-//     when nothing waits. At most Readers are parked. From Close on none is.
+//  4. A reader has at most Window trips under way. One goroutine, its writer, sends them one after
+//     the other. One more goroutine, the sealer, seals. They sleep when they have nothing to do,
+//     and end then after Close.
 //
-// Outline: Append puts an operation into the last open round, and may start sealing. Sealing lets
+// Outline: Append puts an operation into the last open round, and may wake the sealer. That lets
 // the callers that were just woken append too, takes the first open round, and gives it to the
-// readers. Each of them takes its unread rounds, calls Read, and starts over until none is left.
+// readers. The writer of each takes its unread rounds, calls Read, and starts over until none is
+// left.
 //
 // Rejected:
 //
@@ -86,7 +88,8 @@ type Config[Op, State any] struct {
 //   - A timer that waits for more operations. It delays the idle case. Under load it is worse than
 //     none, because the trip under way is the better clock.
 //   - A channel of operations: a lock and a wake-up for each operation, not for each round.
-//   - A new goroutine for each trip: see Trip.
+//   - A goroutine for each trip, which also waits for its end: one more change of goroutines for
+//     each trip, before the callers wake.
 //   - Operations that are put together before they are appended, so that few rounds have them: the
 //     first of them leaves alone, and the next round has the rest.
 //
@@ -98,20 +101,25 @@ type Log[Op, State any] struct {
 	open    []*Round[Op, State] // not sealed, and not empty
 	waiting int                 // operations in open rounds
 	limited int                 // of these, how many count towards Limit
-	sealing bool                // a goroutine takes the first open round
+	sealer  worker              // takes the first open round
 	usual   int                 // how many operations the last round had
 	sealed  uint64              // how many rounds were sealed
 	readers []reader[Op, State] // by index
 	missing int                 // calls of Missed under way
 	closed  bool                // Append refuses
-	parked  []*Trip[Op, State]  // whose goroutines wait for something to do: the last one ran last
+	spare   []*Trip[Op, State]  // memory for trips
 	idle    chan struct{}       // closed when nothing is left after Close; nil before Close
 }
 
 // New returns a log without goroutines: the first operation starts some, and Close ends those that
-// are parked. All its readers are Reading.
+// sleep. All its readers are Reading.
 func New[Op, State any](cfg Config[Op, State]) *Log[Op, State] {
-	return &Log[Op, State]{cfg: cfg, readers: make([]reader[Op, State], cfg.Readers)}
+	l := &Log[Op, State]{cfg: cfg, readers: make([]reader[Op, State], cfg.Readers)}
+	l.sealer.step = l.seal
+	for i := range l.readers {
+		l.readers[i].writer.step = func() bool { return l.send(i) }
+	}
+	return l
 }
 
 // All stands for all readers.

@@ -109,6 +109,7 @@ func TestAppend_TheCallersThatATripWokeShareARound(t *testing.T) {
 			for _, o := range t.Rounds[0].Ops() {
 				woken[o.id] <- struct{}{}
 			}
+			t.End()
 		},
 		MaxWeight: 1000, Window: 1, Limit: 1000,
 	})
@@ -186,11 +187,13 @@ func TestAppend_EachOperationIsReadOrMissedOnceOrCancelled(t *testing.T) {
 		Readers: readers, Quorum: 2, Weight: func(*op) int { return 1 },
 		Read: func(tr *Trip[op, int]) {
 			book.take(tr.Reader, tr.Rounds, true)
-			if tr.Reader > 0 {
-				tr.Sent()
-			}
 			runtime.Gosched()
-			_ = tr.HasMissed()
+			_ = tr.MustLook()
+			if tr.Reader > 0 {
+				go tr.End()
+			} else {
+				tr.End()
+			}
 		},
 		Missed:    func(i int, rounds []*round) { book.take(i, rounds, false) },
 		MaxWeight: 50, Window: 3, OverlapAt: func(int) int { return 5 }, Limit: 100,

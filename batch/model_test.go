@@ -113,6 +113,8 @@ func (m *model) cancel(o *modelOp) bool {
 
 func (m *model) end(reader int, at int) {
 	r := &m.readers[reader]
+	r.trips[at].sent = true
+	m.settle()
 	r.trips = slices.Delete(r.trips, at, at+1)
 	r.hangs = false
 	m.settle()
@@ -166,8 +168,8 @@ func (m *model) settle() {
 		for i := range m.readers {
 			if r := &m.readers[i]; round.isFor(i) {
 				r.unread = append(r.unread, round)
-				misses[i] = r.state == Out ||
-					len(r.unread) > 1 && weightOf(r.unread...) > m.cfg.Limit
+				misses[i] = r.state == Out || len(r.unread) > 1 &&
+					weightOf(r.unread...) > m.cfg.Limit && !m.mayStart(i)
 			}
 		}
 		m.startAll()

@@ -19,9 +19,10 @@ type reader[Op, State any] struct {
 	weight  int                 // of unread
 	trips   int                 // how many are under way
 	aloft   int                 // weight of these
-	sending bool                // one of them has not called Sent
+	sending bool                // Read has not returned for the newest of them
 	hangs   bool                // no trip starts before one that is under way ends
 	missed  uint64              // the number of the newest round that it has missed
+	writer  worker              // sends its trips
 }
 
 // behind is how many full trips may be unread before a reader is far behind. Then it takes as many

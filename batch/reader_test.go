@@ -16,7 +16,7 @@ func TestReader_TripsUnderWayAreBounded(t *testing.T) {
 		})
 		f.append(All, 1)
 		f.append(All, 2, 3, 4)
-		require.Len(t, f.read[0], 1, "the first trip has not called Sent")
+		require.Len(t, f.read[0], 1, "the first trip is not sent")
 		f.sent(0)
 		require.Equal(t, [][]int{{1}, {2, 3, 4}}, f.read[0])
 		f.sent(0)
@@ -65,7 +65,7 @@ func TestReader_TheWeightUnderWayIsBounded(t *testing.T) {
 }
 
 // The goal: trips of one reader that are under way together begin in order, however late each of
-// them calls Sent, and in whatever order they end.
+// them is sent, and in whatever order they end.
 func TestReader_TripsBeginInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 2, func(c *Config[op, int]) { c.Window = 3 })
@@ -75,7 +75,7 @@ func TestReader_TripsBeginInOrder(t *testing.T) {
 		f.sent(1)
 		f.append(All, 2)
 		f.append(All, 3)
-		require.Equal(t, [][]int{{1}, {2}}, f.read[0], "the second trip has not called Sent")
+		require.Equal(t, [][]int{{1}, {2}}, f.read[0], "the second trip is not sent")
 		f.sent(1) // now reader 1 is ready for 3, but one of two is no quorum
 		require.Equal(t, [][]int{{1}, {2}}, f.sealed)
 		f.endTrip(first)
@@ -91,19 +91,18 @@ func TestReader_TripsBeginInOrder(t *testing.T) {
 	})
 }
 
-// The goal: a trip that returns without Sent lets the next one start. One that called Sent, and
-// returns while the next one has not, does not.
-func TestReader_ATripIsSentWhenItReturns(t *testing.T) {
+// The goal: a trip that ends before Read has returned does not let the next one start.
+func TestReader_ATripIsSentWhenReadReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, func(c *Config[op, int]) { c.Window = 3 })
 		f.append(All, 1)
-		f.sent(0)
-		f.append(All, 2) // it does not call Sent
-		f.end(0)         // the first one
-		f.append(All, 3)
+		own := f.underWay[0][0]
+		own.End()
+		f.append(All, 2)
+		require.Equal(t, [][]int{{1}}, f.read[0])
+		f.underWay[0] = nil
+		f.sendTrip(own)
 		require.Equal(t, [][]int{{1}, {2}}, f.read[0])
-		f.end(0)
-		require.Equal(t, [][]int{{1}, {2}, {3}}, f.read[0])
 		f.endAll()
 		f.requireEmpty()
 	})
@@ -124,20 +123,20 @@ func TestReader_ATripTakesSeveralRounds(t *testing.T) {
 		pass(3, 5)
 		f.end(2)
 		require.Equal(t, [][]int{{3}, {3}, {3}}, f.underWay[2][0].rounds, "the fourth is too much")
-		require.False(t, f.underWay[2][0].behind)
+		require.False(t, f.underWay[2][0].MustLook())
 		f.end(2)
 		require.Equal(t, [][]int{{3}, {3}}, f.underWay[2][0].rounds)
 		pass(4, 10)
 		f.end(2)
 		require.Len(t, f.underWay[2][0].rounds, 2, "40 are not more than four full trips")
-		require.False(t, f.underWay[2][0].behind)
+		require.False(t, f.underWay[2][0].MustLook())
 		pass(11, 3) // 65 are unread
 		f.end(2)
-		require.True(t, f.underWay[2][0].behind)
+		require.True(t, f.underWay[2][0].MustLook())
 		require.Len(t, f.underWay[2][0].rounds, 8, "32, and the next one is 11")
 		require.Equal(t, 32, f.log.readers[2].aloft)
 		f.end(2)
-		require.False(t, f.underWay[2][0].behind)
+		require.False(t, f.underWay[2][0].MustLook())
 		require.Len(t, f.underWay[2][0].rounds, 1, "alone it may be heavier")
 		f.endAll()
 		require.Equal(t, f.sealed, f.read[2])
@@ -272,7 +271,7 @@ func TestReader_ThatHangsMissesWhatIsOver(t *testing.T) {
 
 // The goal: a trip that begins after its reader has missed a round knows that, if the trip carries
 // an older round.
-func TestReader_HasMissedNewerRounds(t *testing.T) {
+func TestReader_MustLookIfItMissedNewerRounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 3, nil)
 		f.append(All, 1)
@@ -283,11 +282,11 @@ func TestReader_HasMissedNewerRounds(t *testing.T) {
 		f.log.Hang(2, only(newer))
 		f.end(2)
 		require.Equal(t, [][]int{{2}}, f.underWay[2][0].rounds)
-		require.True(t, f.underWay[2][0].HasMissed())
+		require.True(t, f.underWay[2][0].MustLook())
 		f.end(0, 1, 2)
 		f.append(All, 4)
 		require.Equal(t, [][]int{{4}}, f.underWay[2][0].rounds)
-		require.False(t, f.underWay[2][0].HasMissed())
+		require.False(t, f.underWay[2][0].MustLook())
 		f.endAll()
 		f.requireEmpty()
 	})
@@ -295,7 +294,7 @@ func TestReader_HasMissedNewerRounds(t *testing.T) {
 
 // The goal: a trip knows whether its reader has missed rounds since the trip took its own, however
 // they were missed.
-func TestReader_HasMissed(t *testing.T) {
+func TestReader_MustLook(t *testing.T) {
 	for name, miss := range map[string]func(f *fixture, newest *round){
 		"hangs":    func(f *fixture, newest *round) { f.log.Hang(2, upTo(newest)) },
 		"out":      func(f *fixture, _ *round) { f.set(Out, 2) },
@@ -311,10 +310,10 @@ func TestReader_HasMissed(t *testing.T) {
 				f.append(All, 1)
 				if name == "directly" { // it has nothing unread when it goes Out
 					f.set(Out, 2)
-					require.False(t, f.underWay[2][0].HasMissed())
+					require.False(t, f.underWay[2][0].MustLook())
 					f.append(All, 2)
 					f.end(0, 1)
-					require.True(t, f.underWay[2][0].HasMissed())
+					require.True(t, f.underWay[2][0].MustLook())
 					f.set(Reading, 2)
 					f.endAll()
 					return
@@ -322,14 +321,14 @@ func TestReader_HasMissed(t *testing.T) {
 				f.append(All, 2)
 				newest := f.append(All, 3)[0].Round
 				f.end(0, 1)
-				require.False(t, f.underWay[2][0].HasMissed())
+				require.False(t, f.underWay[2][0].MustLook())
 				miss(f, newest)
-				require.True(t, f.underWay[2][0].HasMissed())
-				require.False(t, f.underWay[0][0].HasMissed())
+				require.True(t, f.underWay[2][0].MustLook())
+				require.False(t, f.underWay[0][0].MustLook())
 				f.set(Reading, 2)
 				f.endAll()
 				f.append(All, 9)
-				require.False(t, f.underWay[2][0].HasMissed(), "a later trip has missed nothing")
+				require.False(t, f.underWay[2][0].MustLook(), "a later trip has missed nothing")
 				f.endAll()
 				f.requireEmpty()
 			})

@@ -10,29 +10,6 @@ import (
 // next operations are part of this round.
 const yields = 2
 
-// advance starts what has become possible: trips, and sealing. All that change what these depend on
-// call it, before they release mu. mu is held.
-func (l *Log[Op, State]) advance() {
-	for i := range l.readers {
-		if l.canStart(i) {
-			l.start(l.take(i, l.idleTrip()))
-		}
-	}
-	if l.startSealing() {
-		l.start(l.idleTrip())
-	}
-	l.tellIdle()
-}
-
-// startSealing reports whether the caller is to seal rounds, once it has released mu. mu is held.
-func (l *Log[Op, State]) startSealing() bool {
-	if l.sealing || !l.canSeal() {
-		return false
-	}
-	l.sealing = true
-	return true
-}
-
 // canSeal reports whether a round waits, and enough of its readers are ready for it: a quorum, or
 // all that read if these are fewer. If none reads, it waits for one, unless so many are Out that no
 // quorum is possible, or rounds wait behind it and others read, who may be for these. mu is held.
@@ -57,7 +34,7 @@ func (l *Log[Op, State]) canSeal() bool {
 		wanted++
 		if reads {
 			reading++
-			if l.mayStart(i) { // then nothing is unread: it would have been started
+			if len(r.unread) == 0 && l.mayStart(i) {
 				ready++
 			}
 		}
@@ -68,11 +45,11 @@ func (l *Log[Op, State]) canSeal() bool {
 	return ready >= min(l.cfg.Quorum, reading)
 }
 
-// seal seals a round, if enough readers are still ready, and starts the trips of its readers. It
-// has an idle trip, of the goroutine that calls it, be one of them, and reports whether it is.
-func (l *Log[Op, State]) seal(own *Trip[Op, State]) (used bool) {
-	l.mu.Lock()
-	if l.usual > 1 {
+// seal is the step of the sealer. It seals a round, if enough readers are ready, and gives it to
+// its readers. Readers that are Out miss it. Readers of which too much is unread miss all of that,
+// unless they read now. mu is held, but not while functions of Config run.
+func (l *Log[Op, State]) seal() (busy bool) {
+	if l.usual > 1 && l.canSeal() {
 		l.mu.Unlock()
 		for range yields {
 			runtime.Gosched()
@@ -80,9 +57,6 @@ func (l *Log[Op, State]) seal(own *Trip[Op, State]) (used bool) {
 		l.mu.Lock()
 	}
 	if !l.canSeal() {
-		l.sealing = false
-		l.tellIdle()
-		l.mu.Unlock()
 		return false
 	}
 	round := l.open[0]
@@ -93,46 +67,30 @@ func (l *Log[Op, State]) seal(own *Trip[Op, State]) (used bool) {
 	l.usual = round.live
 	l.waiting -= round.live
 	l.limited -= round.limited
-	l.mu.Unlock()
 	if l.cfg.Seal != nil {
+		l.mu.Unlock()
 		l.cfg.Seal(round)
+		l.mu.Lock()
 	}
-	return l.hand(round, own)
-}
-
-// hand gives a sealed round to its readers, and starts their trips. Readers that are Out miss it.
-// Readers of which too much is unread miss all of that. See seal for own.
-func (l *Log[Op, State]) hand(round *Round[Op, State], own *Trip[Op, State]) (used bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	miss := uint64(0)
 	for i := range l.readers {
 		if r := &l.readers[i]; round.isFor(i) {
 			r.unread = append(r.unread, round)
 			r.weight += round.weight
-			if r.state == Out || r.weight > l.cfg.Limit && len(r.unread) > 1 {
+			if r.state == Out ||
+				r.weight > l.cfg.Limit && len(r.unread) > 1 && !l.mayStart(i) {
 				miss |= 1 << i
 			}
 		}
 	}
-	for i := range l.readers {
-		switch {
-		case !l.canStart(i):
-		case miss == 0 && !used:
-			used = true
-			l.take(i, own)
-		default: // own does not wait for Missed
-			l.start(l.take(i, l.idleTrip()))
-		}
-	}
+	l.advance() // the trips of the others do not wait for Missed
 	for i := range l.readers {
 		if miss>>i&1 == 1 {
 			l.miss(i, l.takeUnread(i, every))
 		}
 	}
-	l.sealing = false
 	l.advance()
-	return used
+	return true
 }
 
 // Close refuses operations from now on. It returns nil when all that were taken, and their
@@ -145,10 +103,10 @@ func (l *Log[Op, State]) Close(ctx context.Context) error {
 		l.idle = make(chan struct{})
 	}
 	idle := l.idle
-	for _, t := range l.parked {
-		close(t.wake)
+	for i := range l.readers {
+		l.dismiss(&l.readers[i].writer)
 	}
-	l.parked = nil
+	l.dismiss(&l.sealer)
 	l.tellIdle()
 	l.mu.Unlock()
 	select {
@@ -161,7 +119,7 @@ func (l *Log[Op, State]) Close(ctx context.Context) error {
 
 // tellIdle tells Close if nothing is left. mu is held.
 func (l *Log[Op, State]) tellIdle() {
-	if l.idle == nil || l.waiting > 0 || l.sealing || l.missing > 0 {
+	if l.idle == nil || l.waiting > 0 || l.sealer.awake || l.missing > 0 {
 		return
 	}
 	for i := range l.readers {

@@ -238,27 +238,15 @@ func TestSeal_AStateThatChangesMeanwhileCounts(t *testing.T) {
 	})
 }
 
-// beginSealing makes a goroutine that is to seal, and has not begun.
-func (f *fixture) beginSealing() {
-	f.log.mu.Lock()
-	defer f.log.mu.Unlock()
-	f.log.sealing = true
-}
-
-func (f *fixture) goOnSealing() {
-	f.log.mu.Lock()
-	defer f.log.mu.Unlock()
-	f.log.start(f.log.idleTrip())
-}
-
-// The goal: no round is sealed if its readers stopped reading before the sealing goroutine ran.
+// The goal: no round is sealed if its readers stopped reading before the sealer ran.
 func TestSeal_NotIfNoQuorumIsReadyAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, nil)
 		f.set(Paused, 0)
-		f.beginSealing()
 		f.append(All, 1)
-		f.goOnSealing()
+		f.log.mu.Lock()
+		f.log.wake(&f.log.sealer)
+		f.log.mu.Unlock()
 		synctest.Wait()
 		require.Empty(t, f.sealed)
 		f.set(Reading, 0)

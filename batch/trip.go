@@ -1,102 +1,71 @@
 package batch
 
-// Trip is one trip of a reader. It belongs to a goroutine, which makes trip after trip with its
-// memory until nothing is to be read. Then the goroutine is parked, if that is of use: it has the
-// stack that a trip needs. A new goroutine would have to grow its stack, which costs more than the
-// rest of a short trip.
+// Trip is one trip of a reader. Its writer begins it, and whoever has the answers ends it.
 type Trip[Op, State any] struct {
 	// Reader is the index of the reader.
 	Reader int
 	// Rounds are the rounds that the trip carries, at least one.
 	Rounds []*Round[Op, State]
-	// Behind: the reader is far behind the log. It pays to leave out what is over.
-	Behind bool
 
 	log    *Log[Op, State]
 	weight int
-	sent   bool
-	wake   chan struct{} // of capacity 1: the parked goroutine goes on; nil: there is none yet
+	behind bool // the reader is far behind the log
 }
 
-// HasMissed reports whether the reader has missed a round that is newer than one of the trip's.
-// Then the owner may have done already what comes later in the log. Only Read may call it.
-func (t *Trip[Op, State]) HasMissed() bool {
+// MustLook reports whether some operations may be over. If the reader has missed a round that is
+// newer than one of the trip's, the owner may have done already what comes later in the log. If the
+// reader is far behind the log, it pays to leave out what is over. Only Read may call MustLook.
+func (t *Trip[Op, State]) MustLook() bool {
 	t.log.mu.Lock()
 	defer t.log.mu.Unlock()
-	return t.log.readers[t.Reader].missed > t.Rounds[0].number
+	return t.behind || t.log.readers[t.Reader].missed > t.Rounds[0].number
 }
 
-// Sent says that another trip may start while this one is under way: what it sends comes later.
-// Only Read may call Sent, and only once.
-func (t *Trip[Op, State]) Sent() {
+// End says that the trip is over: Missed or the answers have said of each operation what became of
+// it. It is called once. The trip and its Rounds belong to the log then.
+func (t *Trip[Op, State]) End() {
 	l := t.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t.sent = true
-	l.readers[t.Reader].sending = false
+	r := &l.readers[t.Reader]
+	r.trips--
+	r.aloft -= t.weight
+	r.hangs = false
+	clear(t.Rounds)
+	t.Rounds = t.Rounds[:0]
+	l.spare = append(l.spare, t)
 	l.advance()
 }
 
-// idleTrip returns a trip that is not under way, of a parked goroutine if there is one. mu is held.
-func (l *Log[Op, State]) idleTrip() *Trip[Op, State] {
-	last := len(l.parked) - 1
-	if last < 0 {
-		return &Trip[Op, State]{log: l}
-	}
-	t := l.parked[last]
-	l.parked = l.parked[:last]
-	return t
-}
-
-// start has the goroutine of an idle trip make it, or seal a round if it has none. mu is held.
-func (l *Log[Op, State]) start(t *Trip[Op, State]) {
-	if t.wake == nil {
-		t.wake = make(chan struct{}, 1)
-		go l.run(t)
-		return
-	}
-	t.wake <- struct{}{}
-}
-
-// run is the goroutine of a trip. It also seals the next round, if that becomes possible by the end
-// of a trip.
-func (l *Log[Op, State]) run(t *Trip[Op, State]) {
-	for goesOn := true; goesOn; {
-		for busy := true; busy; {
-			if len(t.Rounds) == 0 {
-				busy = l.seal(t)
-			} else {
-				l.cfg.Read(t)
-				busy = l.next(t)
-			}
-		}
-		if !l.park(t) {
-			return
-		}
-		_, goesOn = <-t.wake
-	}
-}
-
-// park makes the goroutine of a trip one that idleTrip finds. It returns false if there are enough
-// of them, or if the log was closed.
-func (l *Log[Op, State]) park(t *Trip[Op, State]) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || len(l.parked) >= len(l.readers) {
+// send is the step of a reader's writer: it begins a trip. mu is held, but not
+// while Read runs.
+func (l *Log[Op, State]) send(i int) (busy bool) {
+	if !l.canStart(i) {
 		return false
 	}
-	l.parked = append(l.parked, t)
+	t := l.take(i)
+	l.mu.Unlock()
+	l.cfg.Read(t)
+	l.mu.Lock()
+	l.readers[i].sending = false
+	l.advance()
 	return true
 }
 
-// take moves the rounds that come next for a reader into an idle trip. mu is held.
-func (l *Log[Op, State]) take(i int, t *Trip[Op, State]) *Trip[Op, State] {
+// take begins a trip with the rounds that come next for a reader. mu is held.
+func (l *Log[Op, State]) take(i int) *Trip[Op, State] {
+	last := len(l.spare) - 1
+	if last < 0 {
+		last, l.spare = 0, append(l.spare, &Trip[Op, State]{log: l})
+	}
+	t := l.spare[last]
+	l.spare = l.spare[:last]
 	r := &l.readers[i]
 	most := l.cfg.MaxWeight
-	if t.Behind = r.weight > behind*most; t.Behind {
+	if t.behind = r.weight > behind*most; t.behind {
 		most *= behind
 	}
-	t.Reader, t.weight, t.sent = i, 0, false
+	t.Reader, t.weight = i, 0
 	n := 0
 	for ; n < len(r.unread) && (n == 0 || t.weight+r.unread[n].weight <= most); n++ {
 		t.weight += r.unread[n].weight
@@ -110,27 +79,4 @@ func (l *Log[Op, State]) take(i int, t *Trip[Op, State]) *Trip[Op, State] {
 	r.trips++
 	r.sending = true
 	return t
-}
-
-// next ends a trip, and reports whether its goroutine has something to do: another trip of the
-// reader, or to seal.
-func (l *Log[Op, State]) next(t *Trip[Op, State]) (busy bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := &l.readers[t.Reader]
-	r.trips--
-	r.aloft -= t.weight
-	r.hangs = false
-	if !t.sent {
-		r.sending = false
-	}
-	clear(t.Rounds)
-	t.Rounds = t.Rounds[:0]
-	if busy = l.canStart(t.Reader); busy {
-		l.take(t.Reader, t)
-	} else {
-		busy = l.startSealing()
-	}
-	l.advance()
-	return busy
 }

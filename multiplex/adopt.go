@@ -109,6 +109,3 @@ func (a *Attempt) Adoption(seen *Adoption) {
 	}
 	seen.Missing = seen.Missing || a.system().Acquire(0, missing, 0) == quorum.Held
 }
-
-// SetsOf returns the sets of nodes in each of which a claim needs a quorum.
-func (m *Mux) SetsOf(c *Claim) []quorum.Nodes { return m.systems[c.quorums].Sets() }

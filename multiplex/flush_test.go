@@ -3,7 +3,6 @@ package multiplex
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,15 +15,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// alone is an attempt that is sent outside of the log. Only the test hears the answer.
+type alone struct {
+	*operation
+	answer *node.Answer
+}
+
+func (o alone) Record(_ int, r node.Answer) { *o.answer = r }
+
 // flushed makes one flush to the node, from outside of the log.
 func flushed(n *node.Node, attempts ...*Attempt) []node.Answer {
-	f := n.NewFlush(nil, false)
-	for _, a := range attempts {
-		f.Add((*operation)(a), true)
+	answers := make([]node.Answer, len(attempts))
+	var sent []node.Operation
+	for i, a := range attempts {
+		sent = append(sent, alone{(*operation)(a), &answers[i]})
 	}
-	n.SendFlush(f)
-	defer n.Recycle(f)
-	return slices.Clone(f.Answers)
+	n.SendAlone(sent)
+	return answers
 }
 
 // The goal: an acquire or extension that waited until its outcome was of no use is not sent. A

@@ -258,7 +258,7 @@ func TestJoint_NodesToSpareAreThoseOfEachSet(t *testing.T) {
 		} {
 			m.nodes[step.down].Link.SetState(NodeDown, errBroken)
 			for i, reachable := range step.reachable {
-				require.Equal(t, reachable, m.QuorumReachableIn(uint8(i)))
+				require.Equal(t, reachable, m.CanGrantIn(uint8(i)))
 			}
 			require.True(t, m.QuorumReachable(), "by some claims")
 			require.Equal(t, step.spare, m.SpareNodes())

@@ -103,9 +103,10 @@ type Config struct {
 //
 // Outline: Acquire, Extend and Release make an Attempt and append it to the log, which all nodes
 // share (Claim.ask). The log seals rounds of what came together. A round is made into commands once
-// (Mux.sealRound), and each node sends them (Mux.read). A node's answer to a round is one bit,
-// except for votes that are no grants: these are recorded (Claim.record). Callers wake together,
-// when a quorum has answered their round (Mux.finish), and each counts its own votes.
+// (Mux.sealRound), and the writer of each node sends them (Mux.read). A node's answer to a round is
+// one bit, except for votes that are no grants: these are recorded (Claim.record), on the goroutine
+// that reads the node's connection. Callers wake together, when a quorum has answered their round
+// (Mux.finish), and each counts its own votes.
 //
 // On each node the attempts of a claim take effect in the order in which they began: a newer one
 // takes an older one out of a round that is not sealed, and is behind it otherwise. A node reads

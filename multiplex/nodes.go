@@ -56,7 +56,7 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 			Guard: cfg.Guard, Prefix: cfg.Prefix, MaxTTL: cfg.MaxTTL, Clusters: &m.clusters,
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
 		},
-		Group: &m.group, Client: m.client, Timeout: cfg.NodeTimeout,
+		Group: &m.group, Client: m.client, Timeout: cfg.NodeTimeout, TakeAnswers: m.takeAnswers,
 		StateChanged: func(s NodeState) { m.stateChanged(i, s) },
 	})
 }
@@ -124,11 +124,6 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 // each set of some quorum system. A failing node counts: it still extends and releases.
 func (m *Mux) QuorumReachable() bool {
 	return m.anyQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
-}
-
-// QuorumReachableIn is QuorumReachable for the quorum system at i in Config.Systems alone.
-func (m *Mux) QuorumReachableIn(i uint8) bool {
-	return m.systems[i].IsQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
 }
 
 // CanGrant reports whether a quorum of some quorum system may grant: its nodes are reachable, and

@@ -90,28 +90,36 @@ func (m *Mux) sealRound(r *round) {
 	s.commands.Shared.End()
 }
 
-// read is one trip of a node through the log.
-func (m *Mux) read(t *batch.Trip[Attempt, roundState]) {
-	i, n := t.Reader, m.nodes[t.Reader]
-	f := n.NewFlush(t, t.Behind)
+// trip is one trip of a node through the log.
+type trip = batch.Trip[Attempt, roundState]
+
+// read sends a trip.
+func (m *Mux) read(t *trip) {
+	n := m.nodes[t.Reader]
+	f := n.NewFlush(t)
 	for _, r := range t.Rounds {
 		f.AddRound(&r.State.commands, len(r.Ops()))
 		for _, a := range r.Ops() {
-			f.Add((*operation)(a), a.asks(i))
+			f.Add((*operation)(a), a.asks(t.Reader))
 		}
 	}
 	n.Send(f)
+}
+
+// takeAnswers takes what a node has answered to a trip.
+func (m *Mux) takeAnswers(f *node.Flush) {
+	t := f.Reading.(*trip)
 	answers := f.Answers
 	for _, r := range t.Rounds {
 		for at, a := range r.Ops() {
 			if v := &answers[at]; !v.NotAsked && (v.Vote != node.Granted || !f.Counts) {
-				m.record(a, i, *v)
+				m.record(a, t.Reader, *v)
 			}
 		}
 		answers = answers[len(r.Ops()):]
-		m.finish(r, i, f.Counts)
+		m.finish(r, t.Reader, f.Counts)
 	}
-	n.Recycle(f)
+	t.End()
 }
 
 // missed takes rounds that a node does not get: it is down, hangs, or is too far behind. The node

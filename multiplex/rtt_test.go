@@ -60,11 +60,15 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 			m, _, stop := simulated(1, 1, 0)
 			defer stop()
 			n, gate, flushes := m.nodes[0], make(chan struct{}), 0
+			answered := answeredBy(func(_ []*Attempt, answers []node.Answer) {
+				<-gate
+				for i := range answers {
+					answers[i] = node.Answer{Vote: node.Granted, Replied: true}
+				}
+			})
 			n.SendFlush = func(f *node.Flush) {
 				flushes++ // one after the other begins
-				f.Reading.Sent()
-				<-gate
-				all(node.Answer{Vote: node.Granted, Replied: true})(f)
+				answered(f)
 			}
 			observe(t, m, trip)
 			add := func(keys int) int {

@@ -65,11 +65,11 @@ func stallEdits() []edit {
 		{"internal/node/flush.go", "", "\tn.order.Lock()\n\tn.joinLine(f)\n", "n.index"},
 		// It is in the line, and nothing has sent it.
 		{"internal/node/flush.go", "", "\tconn.Trips.Flush()\n", "n.index"},
-		// It was answered, and a part of it is to be sent again.
-		{"internal/node/flush.go", "\tif len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {\n", "", "n.index"},
-		// Its answers have no turn yet, and then are not counted yet.
-		{"internal/node/flush.go", "", "\tf.awaitTurn()\n", "n.index"},
-		{"multiplex/rounds.go", "\tn.Send(f)\n", "", "i"},
+		// A part of it is to be sent again.
+		{"internal/node/flush.go", "", "\tn.order.Lock()\n\tf.buildRetry()\n", "n.index"},
+		// It was answered, and has no turn yet. Then its answers are not counted yet.
+		{"internal/node/flush.go", "", "\tn.answered(f)\n", "n.index"},
+		{"multiplex/rounds.go", "", "\tanswers := f.Answers\n", "t.Reader"},
 		// Its votes are counted, and the callers are not awake.
 		{"multiplex/rounds.go", "\tdone := quorum.Nodes(s.done.Or(bit) | bit)\n", "", "i"},
 		// A node has missed a round, and does not know it.

@@ -557,21 +557,15 @@ var brokenRules = []mutant{
 	},
 
 	{
-		name: "order", rule: "6: a trip takes its place in the line without the order",
+		name: "order", rule: "6: a trip begins before the one before is sent",
 		finds: "behind its release", mix: "busy",
 		edit: edit{
-			"internal/node/flush.go",
-			"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
-			"\tif early := f.Reading != nil && !f.lastTry; early && simrand.Mutant(\"order\") {\n" +
-				"\t\tn.order.Unlock()\n\t\tf.Reading.Sent()\n" +
-				"\t\ttime.Sleep(simrand.N(50 * time.Millisecond))\n\t\tn.order.Lock()\n\t}\n" +
-				"\tqueued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil\n",
+			"batch/trip.go", "\tl.cfg.Read(t)\n",
+			"\tif simrand.Mutant(\"order\") {\n\t\tgo func() {\n" +
+				"\t\t\ttime.Sleep(simrand.N(50 * time.Millisecond))\n" +
+				"\t\t\tl.cfg.Read(t)\n\t\t}()\n\t} else {\n\t\tl.cfg.Read(t)\n\t}\n",
 		},
-		also: edit{
-			"internal/node/flush.go", "\tif f.Reading != nil && !f.lastTry {\n\t\tf.Reading.Sent()",
-			"\tif f.Reading != nil && !f.lastTry && !simrand.Mutant(\"order\") {\n" +
-				"\t\tf.Reading.Sent()",
-		},
+		also: edit{"batch/trip.go", "package batch\n", "package batch\n\nimport \"time\"\n"},
 	},
 	{
 		name: "slow", rule: "5: a slow node is not sent the releases that it has missed",
@@ -595,8 +589,8 @@ var brokenRules = []mutant{
 		name: "look", rule: "6: a trip that was taken before its node missed a round does not look",
 		finds: "behind its release", from: 88, mix: "stalled,busy",
 		edit: edit{
-			"internal/node/flush.go", "|| f.Reading.HasMissed() {\n",
-			"|| f.Reading.HasMissed() && !simrand.Mutant(\"look\") {\n",
+			"internal/node/flush.go", "|| f.Reading.MustLook() {\n",
+			"|| f.Reading.MustLook() && !simrand.Mutant(\"look\") {\n",
 		},
 	},
 	{
@@ -615,8 +609,8 @@ var brokenRules = []mutant{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
 		mix: "forgetful,stalled,blind", finds: "both hold", from: 260,
 		edit: edit{
-			"internal/node/flush.go", "\tif n.Link.StillValid(conn) {\n",
-			"\tif n.Link.StillValid(conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
+			"internal/node/flush.go", "\tif n.Link.StillValid(f.conn) {\n",
+			"\tif n.Link.StillValid(f.conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
 		},
 	},
 	{

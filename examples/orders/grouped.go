@@ -56,6 +56,7 @@ func newLog(do func(ctx context.Context, group []*queuedOrder, replies []error))
 	return batch.New(batch.Config[queuedOrder, struct{}]{
 		Readers: 1, Quorum: 1, Weight: func(*queuedOrder) int { return 1 },
 		Read: func(t *batch.Trip[queuedOrder, struct{}]) {
+			defer t.End()
 			ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 			defer cancel()
 			var group []*queuedOrder

@@ -79,6 +79,7 @@ func (n *Node) Close(ctx context.Context) {
 
 // flush makes one trip, and passes on what the node says.
 func (n *Node) flush(t *batch.Trip[Ask, struct{}]) {
+	defer t.End()
 	var asked []*Ask
 	for _, round := range t.Rounds {
 		asked = append(asked, round.Ops()...)

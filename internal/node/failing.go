@@ -27,7 +27,7 @@ const (
 // probe ends the state. A failing node is sent what it would be sent if it were up, and each of its
 // votes counts as before: an error is an unknown vote, whatever the state is.
 type acquireErrors struct {
-	// When the first error since the last grant came, by responsiveness.now; 0: none.
+	// When the first error since the last grant came, by Node.now; 0: none.
 	since   atomic.Int64
 	last    atomic.Pointer[error] // not nil if since is not 0
 	recheck chan struct{}         // of capacity 1: the connector is to review the node
@@ -56,10 +56,13 @@ func (n *Node) noteAcquireErrors(operations []Operation, answers []Answer) {
 	}
 	last := refusal // which is in memory of its own only if there was one
 	n.acquireErrors.last.Store(&last)
-	if n.acquireErrors.since.CompareAndSwap(0, n.responsiveness.now()) {
+	if n.acquireErrors.since.CompareAndSwap(0, n.now()) {
 		n.recheck()
 	}
 }
+
+// now returns the time since New. It is never 0, which stands for none.
+func (n *Node) now() int64 { return int64(time.Since(n.epoch)) + 1 }
 
 // recheck has the connector review the node.
 func (n *Node) recheck() {
@@ -108,7 +111,7 @@ func (n *Node) review(ctx context.Context) (again time.Duration) {
 	if since := n.acquireErrors.since.Load(); refused {
 		again = probeDelay()
 	} else if since != 0 {
-		again = min(again, failingAfter-time.Duration(n.responsiveness.now()-since))
+		again = min(again, failingAfter-time.Duration(n.now()-since))
 	}
 	return max(again, 1) // 0 is for never
 }
@@ -117,7 +120,7 @@ func (n *Node) review(ctx context.Context) (again time.Duration) {
 // granted none since.
 func (n *Node) refuses(failing bool) bool {
 	since := n.acquireErrors.since.Load()
-	return since != 0 && (failing || n.responsiveness.now()-since >= int64(failingAfter))
+	return since != 0 && (failing || n.now()-since >= int64(failingAfter))
 }
 
 // probeDelay returns a random time, so that the clients of a node do not probe it all at once.

@@ -12,11 +12,8 @@ import (
 
 // Reading is the trip through the owner's log that a flush is for.
 type Reading interface {
-	// HasMissed reports whether the node has missed a round that is newer than one of the trip's.
-	HasMissed() bool
-	// Sent lets the next flush of this node start; its bytes follow this flush's. It is called
-	// once.
-	Sent()
+	// MustLook reports whether some operations may be over: see batch.Trip.MustLook.
+	MustLook() bool
 }
 
 // Flush is one trip to a node, with its memory, which later ones use again.
@@ -30,7 +27,6 @@ type Flush struct {
 	Counts bool
 
 	node     *Node
-	behind   bool // the node is far behind the log
 	rounds   []roundOfFlush
 	own      Encoding    // commands made for this node of all operations, if nothing is shared
 	directed []*Encoding // that only this node is sent, beside what is shared: see addDirected
@@ -48,8 +44,8 @@ type Flush struct {
 	reads    bool   // the last command reads the guard's key
 	bytes    []byte // of the trip
 	trip     trip.Trip
-	ended    chan trip.End // of capacity 1
-	place    uint64        // among the flushes of the node; 0: it did not join
+	isOver   bool          // all answers are there; guarded by Node.mu
+	recorded chan struct{} // closed when the answers were recorded; nil for a trip through the log
 }
 
 // roundOfFlush is a round that the flush carries, with so many operations.
@@ -65,17 +61,17 @@ type part struct {
 }
 
 // NewFlush returns a flush to add operations to. It comes from outside of the log if reading is
-// nil. behind: the node is far behind the log.
-func (n *Node) NewFlush(reading Reading, behind bool) *Flush {
+// nil.
+func (n *Node) NewFlush(reading Reading) *Flush {
 	f, _ := n.group.flushes.Get().(*Flush)
 	if f == nil {
-		f = &Flush{ended: make(chan trip.End, 1)}
+		f = new(Flush)
 		f.trip.Receiver = f
 		for _, e := range []*Encoding{&f.own, &f.again} {
 			e.together.refused, e.low = &n.group.refused, &n.group.low
 		}
 	}
-	f.node, f.Reading, f.behind = n, reading, behind
+	f.node, f.Reading = n, reading
 	f.own.reset()
 	f.again.reset()
 	return f
@@ -90,10 +86,8 @@ func (f *Flush) Add(o Operation, asked bool) {
 // AddRound says that the next operations, so many of them, are those of a round.
 func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundOfFlush{r, ops}) }
 
-// Recycle takes the memory of a flush whose answers were handled. Then the answers of the flush
-// behind it are.
-func (n *Node) Recycle(f *Flush) {
-	n.leaveLine(f)
+// recycle takes the memory of a flush whose answers were handled.
+func (n *Node) recycle(f *Flush) {
 	for _, e := range f.directed {
 		n.group.encodings.Put(e)
 	}
@@ -108,10 +102,12 @@ func (n *Node) Recycle(f *Flush) {
 	f.sending, f.alone, f.directed = f.sending[:0], f.alone[:0], f.directed[:0]
 	f.tooLow = f.tooLow[:0]
 	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
+	f.isOver, f.recorded = false, nil
 	n.group.flushes.Put(f)
 }
 
-// Send makes one trip to the node, and counts it. It returns with the answers.
+// Send makes one trip to the node for the log, and counts it. It returns when the trip is sent.
+// Config.TakeAnswers is called when it is over, maybe sooner. The flush is the node's from now on.
 func (n *Node) Send(f *Flush) {
 	asked := 0
 	for i := range f.Answers {
@@ -119,42 +115,43 @@ func (n *Node) Send(f *Flush) {
 			asked++
 		}
 	}
-	sent := n.Counts.FlushStarted(asked)
-	slot := n.responsiveness.flushSent()
+	n.noteSent(n.Counts.FlushStarted(asked))
 	n.SendFlush(f)
-	n.responsiveness.flushAnswered(slot)
-	took := time.Since(sent)
-	n.Counts.FlushEnded(took)
-	if slices.ContainsFunc(f.Answers, func(r Answer) bool { return r.Replied }) {
-		// Otherwise it may not have been sent.
-		n.rtt.observe(took)
-	}
-	n.countFailures(f.Answers)
-	n.noteAcquireErrors(f.Ops, f.Answers)
 }
 
-// sendOperations is the flush of a node over its link.
+// sendOperations sends the flush of a node over its link.
 func (n *Node) sendOperations(f *Flush) {
 	// It is held until the trip is behind all that was sent before. What a claim asks for later
 	// comes later.
 	n.order.Lock()
 	n.joinLine(f)
-	conn := n.Link.Verified()
-	f.build(conn)
-	f.Counts = n.exchange(f, conn)
-	if len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {
-		n.order.Lock()
-		f.buildRetry()
-		f.Counts = n.exchange(f, conn) && f.Counts
+	f.build(n.Link.Verified())
+	n.exchange(f)
+}
+
+// sendAgain sends what is worth a second try.
+func (n *Node) sendAgain(f *Flush) {
+	n.order.Lock()
+	f.buildRetry()
+	n.exchange(f)
+}
+
+// end takes the end of a trip: all operations have their answers, or some are sent once more. The
+// reader of the connection may call it, so it does not block, and a second try has a goroutine.
+func (f *Flush) end() {
+	n := f.node
+	if !f.lastTry && len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {
+		go n.sendAgain(f)
+		return
 	}
-	f.awaitTurn()
-	if n.Link.StillValid(conn) {
-		dropIfUseless(conn, f.Answers)
+	if n.Link.StillValid(f.conn) {
+		dropIfUseless(f.conn, f.Answers)
 	} else {
 		f.Counts = false
 		invalidate(f.Answers)
 	}
-	explainUnanswered(cmp.Or(conn, n.Link.Current()), f.Answers)
+	explainUnanswered(cmp.Or(f.conn, n.Link.Current()), f.Answers)
+	n.answered(f)
 }
 
 // invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
@@ -171,7 +168,7 @@ func invalidate(answers []Answer) {
 // are not to be sent on the connection. Node.order is held.
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
-	f.conn, f.set = conn, conn.Commands()
+	f.conn, f.set, f.Counts = conn, conn.Commands(), true
 	f.own.set, f.again.set = f.set&link.Tagged, f.set&link.Tagged
 	if f.canShare(now) {
 		at := 0
@@ -240,9 +237,8 @@ func (f *Flush) skip(at int, now time.Time) error {
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
 // or necessary, to look at each operation. Node.order is held.
 func (f *Flush) canShare(now time.Time) bool {
-	// If the node has missed a newer round, the trip may have an acquire whose release was kept and
-	// sent already.
-	if f.Reading == nil || f.behind || f.Reading.HasMissed() {
+	// The trip may have an acquire whose release was kept and sent already.
+	if f.Reading == nil || f.Reading.MustLook() {
 		return false
 	}
 	for _, r := range f.rounds {
@@ -303,10 +299,11 @@ func (f *Flush) againFenced(p command) {
 	}
 }
 
-// exchange sends the commands and reads their replies. It reports whether all were answered.
-// Node.order is held, and released when the trip is behind all that was sent before. Whoever writes
-// next on the connection may send it then.
-func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
+// exchange sends the commands. OnReply has the replies, and OnEnd the end. Node.order is held, and
+// released when the trip is behind all that was sent before. Whoever writes next on the connection
+// may send it then, and from then on the flush may be over.
+func (n *Node) exchange(f *Flush) {
+	conn := f.conn
 	f.bytes, f.trip.Commands, f.replied = f.bytes[:0], 0, 0
 	for _, p := range f.sending {
 		f.bytes = p.appendTo(f.bytes, n.index, n.tag)
@@ -314,7 +311,8 @@ func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
 	}
 	if f.trip.Commands == 0 {
 		n.order.Unlock()
-		return true
+		f.end()
+		return
 	}
 	if f.reads = conn != nil && conn.ReadBehind != nil; f.reads {
 		f.bytes, f.trip.Commands = append(f.bytes, conn.ReadBehind...), f.trip.Commands+1
@@ -322,23 +320,24 @@ func (n *Node) exchange(f *Flush, conn *link.Conn) (answered bool) {
 	f.trip.Bytes = f.bytes
 	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
 	n.order.Unlock()
-	if f.Reading != nil && !f.lastTry {
-		f.Reading.Sent()
-	}
 	if !queued {
 		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
-		return false
+		f.end()
+		return
 	}
 	conn.Trips.Flush()
-	switch <-f.ended {
+}
+
+// OnEnd takes the end of the trip.
+func (f *Flush) OnEnd(end trip.End) {
+	switch end {
 	case trip.Unsent:
-		f.failFrom(0, Answer{LeftNothing: true, Err: n.lossOf(conn, link.ErrNotConnected)})
-		return false
+		err := f.node.lossOf(f.conn, link.ErrNotConnected)
+		f.failFrom(0, Answer{LeftNothing: true, Err: err})
 	case trip.Broken:
-		f.failFrom(f.replied, Answer{Broken: true, Err: n.lossOf(conn, ErrConnectionLost)})
-		return false
+		f.failFrom(f.replied, Answer{Broken: true, Err: f.node.lossOf(f.conn, ErrConnectionLost)})
 	}
-	return true
+	f.end()
 }
 
 // lossOf returns why the connection failed. It returns otherwise if the client itself closed it.
@@ -348,9 +347,6 @@ func (n *Node) lossOf(conn *link.Conn, otherwise error) error {
 	}
 	return otherwise
 }
-
-// OnEnd takes the end of the trip.
-func (f *Flush) OnEnd(end trip.End) { f.ended <- end }
 
 // command returns the command with this index in the trip, and the offset of its operations; nil
 // for the one that reads the guard's key.
@@ -371,6 +367,7 @@ func (f *Flush) command(i int) (p *command, offset int) {
 
 // failFrom gives the operations of all commands from this one on the same answer.
 func (f *Flush) failFrom(first int, r Answer) {
+	f.Counts = false
 	for i := first; i < f.trip.Commands; i++ {
 		if p, offset := f.command(i); p != nil {
 			f.fail(p, offset, r)

@@ -13,10 +13,9 @@ import (
 )
 
 // reading is a trip through a log.
-type reading struct{ missed bool }
+type reading struct{ looks bool }
 
-func (r *reading) HasMissed() bool { return r.missed }
-func (r *reading) Sent()           {}
+func (r *reading) MustLook() bool { return r.looks }
 
 // parts returns how many rounds are sent as they were made for all nodes, and how many commands
 // were made for the node alone.
@@ -37,16 +36,15 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, now := newNode(), time.Now()
 		for name, c := range map[string]struct {
-			missed, behind bool
-			set            link.CommandSet
-			sendBefore     time.Time
-			want           bool
+			looks      bool
+			set        link.CommandSet
+			sendBefore time.Time
+			want       bool
 		}{
 			"usual":          {want: true},
 			"in time":        {sendBefore: now, want: true},
 			"too late":       {sendBefore: now.Add(-1)},
-			"missed a round": {missed: true},
-			"far behind":     {behind: true},
+			"must look":      {looks: true},
 			"other commands": {set: link.DELIFEQ},
 		} {
 			shared := wanting(Acquire, time.Minute, "shared")
@@ -56,7 +54,7 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			r.Shared[0], r.SendBefore = n.group.newEncoding(0), c.sendBefore
 			r.Shared.Add(0, &shared.op)
 			r.Shared.End()
-			f := n.NewFlush(&reading{c.missed}, c.behind)
+			f := n.NewFlush(&reading{c.looks})
 			f.AddRound(&r, 2)
 			f.Add(shared, true)
 			f.Add(own, true)
@@ -87,7 +85,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	for _, i := range []int{1, 3, 4} {
 		operations[i].op.Directed = true
 	}
-	f := n.NewFlush(&reading{}, false)
+	f := n.NewFlush(&reading{})
 	for _, round := range [][]int{{0, 1}, {2, 3, 4}, {5}} {
 		var r Round
 		r.Shared[0] = n.group.newEncoding(0)
@@ -113,10 +111,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	require.Equal(t, []string{"SET x", "SET a", "release[a]", "SET b", "extend[x]"}, sent)
 	rounds, own := f.parts()
 	require.Equal(t, []int{3, 2}, []int{rounds, own})
-	f.node.order.Lock()
-	f.node.joinLine(f)
-	f.node.order.Unlock()
-	n.Recycle(f)
+	n.recycle(f)
 	require.Empty(t, f.directed)
 }
 

@@ -58,7 +58,7 @@ func newNode() *Node {
 
 // newFlushOf returns a flush that comes from outside of the log.
 func newFlushOf(n *Node, operations ...*fake) *Flush {
-	f := n.NewFlush(nil, false)
+	f := n.NewFlush(nil)
 	for _, o := range operations {
 		f.Add(o, true)
 	}

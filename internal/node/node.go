@@ -8,12 +8,13 @@
 //
 // Operations take effect in the order of their flushes. Node.order is held from when a flush looks
 // at its operations (Operation.Skip) until it is behind all earlier ones on the connection. What is
-// sent once more does the same again. The answers are handled in that order too (line.go).
+// sent once more does the same again. The answers are handled in that order too (line.go), on the
+// goroutine that reads the connection, or that finds out that there is none.
 //
 // Node.order comes before all other locks: methods of Operation and Reading take the owner's locks
-// while it is held. So the owner holds none when it calls Send, Recycle, Resend or AddPending.
-// Node.mu and that of the refused keys are leaves. No lock is held while a flush waits for its
-// answers, or while these are recorded.
+// while it is held. So the owner holds none when it calls Send, Resend or AddPending. Node.mu and
+// that of the refused keys are leaves. No lock is held while a flush waits for its answers, or
+// while these are recorded.
 package node
 
 import (
@@ -40,7 +41,10 @@ type Config struct {
 	// Client is the client's name in lines, and Timeout is the NodeTimeout.
 	Client  string
 	Timeout time.Duration
-	// StateChanged takes each new state of the node. It must not block.
+	// TakeAnswers takes the answers of a flush of the log: of one after the other, in the order in
+	// which they were sent. The flush belongs to the node again when it returns.
+	TakeAnswers func(*Flush)
+	// StateChanged takes each new state of the node. Both must not block: a connection waits.
 	StateChanged func(link.State)
 }
 
@@ -53,42 +57,41 @@ type Node struct {
 	// What makes a trip to the server, on the connection that there is. Tests set others before the
 	// node is used.
 	//
-	// SendFlush sends operations, and returns with the answers. Commands returns the newer commands
-	// that the node can use, if it is connected.
+	// SendFlush sends operations, and has their answers handled later, as Node.answered does.
+	// Commands returns the newer commands that the node can use, if it is connected.
 	SendFlush func(f *Flush)
 	Commands  func() (set link.CommandSet, connected bool)
 
 	index        int
 	tag          string // of the keys on it; "" unless it is in a Redis Cluster
 	group        *Group
+	epoch        time.Time // when New was called
+	takeAnswers  func(*Flush)
 	stateChanged func(link.State)
 	resending    chan struct{} // of capacity 1: Resend runs
 
 	duties duties // owned by the connector
 
-	responsiveness responsiveness
-	rtt            rtt
-	acquireErrors  acquireErrors
+	acquireErrors acquireErrors
 
 	// order is held while a trip is made and put behind the ones before: see the package comment.
-	order  sync.Mutex
-	places uint64 // how many flushes have joined the line; guarded by order
+	order sync.Mutex
 
 	mu       sync.Mutex // guards all below; a leaf
 	pending  pendingReleases
-	handled  uint64    // the place of the last flush whose answers were handled
-	nextTurn sync.Cond // of mu; when handled changes
+	line     []*Flush // whose answers were not handled, in the order in which they were sent
+	handling bool     // a goroutine handles the first of them
+	responsiveness
 }
 
 // New returns a Node without a connection. Node.Link.Run connects it.
 func New(cfg Config) (n *Node, err error) {
 	n = &Node{
 		index: cfg.Link.Index, tag: cfg.Link.Endpoint.Tag, group: cfg.Group,
-		resending:    make(chan struct{}, 1),
-		stateChanged: cfg.StateChanged,
+		resending: make(chan struct{}, 1), epoch: time.Now(),
+		takeAnswers: cfg.TakeAnswers, stateChanged: cfg.StateChanged,
 	}
-	n.responsiveness.epoch = time.Now()
-	n.nextTurn.L = &n.mu
+	n.last = n.epoch
 	n.acquireErrors.recheck = make(chan struct{}, 1)
 	n.SendFlush, n.Commands = n.sendOperations, n.newerCommands
 	cfg.Link.Owner = n
@@ -110,7 +113,9 @@ var notify = link.Notify
 // StateChanged takes a change of the link's state.
 func (n *Node) StateChanged(before, after link.State) {
 	if after == link.Up && before != link.Failing {
-		n.rtt.reset()
+		n.mu.Lock()
+		n.fastest = 0
+		n.mu.Unlock()
 	}
 	if after.IsConnected() != before.IsConnected() {
 		n.Counts.CountConnect(after.IsConnected())

@@ -147,18 +147,21 @@ func (n *Node) Resend() {
 		}
 		some := operations[:count]
 		operations = operations[count:]
-		f := n.NewFlush(nil, false)
-		for _, o := range some {
-			f.Add(o, true)
-		}
-		n.SendFlush(f)
-		n.countFailures(f.Answers)
-		for i, o := range some {
-			o.Record(n.index, f.Answers[i])
-		}
+		n.SendAlone(some)
 		n.mu.Lock()
 		n.pending.sending -= count
 		n.mu.Unlock()
-		n.Recycle(f)
 	}
+}
+
+// SendAlone makes one trip with operations that are not in the log. It returns when it has recorded
+// their answers.
+func (n *Node) SendAlone(operations []Operation) {
+	f, recorded := n.NewFlush(nil), make(chan struct{})
+	f.recorded = recorded
+	for _, o := range operations {
+		f.Add(o, true)
+	}
+	n.SendFlush(f)
+	<-recorded
 }

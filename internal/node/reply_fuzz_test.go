@@ -57,6 +57,27 @@ func saying(set link.CommandSet, text string) (c *link.Conn, wait func()) {
 	}
 }
 
+// ended takes the end of a trip in place of its flush, which would be handled.
+type ended chan trip.End
+
+// receiver is a flush that does not hear of its end.
+type receiver struct {
+	*Flush
+	ended
+}
+
+func (r receiver) OnEnd(end trip.End) { r.ended <- end }
+
+// exchange sends the commands of a flush, and takes the end.
+func (e ended) exchange(f *Flush) {
+	f.trip.Receiver = receiver{f, e}
+	f.node.exchange(f)
+	if <-e != trip.Answered {
+		f.failFrom(f.replied, Answer{Broken: true, Err: ErrConnectionLost})
+	}
+	f.trip.Receiver = f
+}
+
 // FuzzReplies lets what decodes the replies to operations have whatever passes the check of the
 // protocol: to operations of every kind, made for every set of commands, and to what is sent once
 // more. Each operation has a vote or a reason for none, and without a reply nobody grants.
@@ -91,17 +112,17 @@ func FuzzReplies(f *testing.F) {
 				operations = append(operations, wanting(k, time.Minute, keys...))
 			}
 		}
-		flush := newFlushOf(n, operations...)
+		flush, ends := newFlushOf(n, operations...), make(ended, 1)
 		flush.own.set = usable // as in what all nodes share
 		n.order.Lock()
-		n.joinLine(flush)
 		flush.build(conn)
-		n.exchange(flush, conn)
+		ends.exchange(flush)
 		replied := flush.replied
 		if len(flush.retry)+len(flush.alone) > 0 {
 			n.order.Lock()
 			flush.buildRetry()
-			n.exchange(flush, then)
+			flush.conn = then
+			ends.exchange(flush)
 			replied += flush.replied
 		}
 		for i, a := range flush.Answers {
@@ -111,6 +132,6 @@ func FuzzReplies(f *testing.F) {
 				require.Equal(t, Unknown, a.Vote)
 			}
 		}
-		n.Recycle(flush)
+		n.recycle(flush)
 	})
 }

@@ -106,7 +106,7 @@ func TestValues_DifferOnEachNode(t *testing.T) {
 // The goal: a flush that was used before makes the bytes of its node without an allocation.
 func TestValues_CopiesAllocateNothing(t *testing.T) {
 	n := newNode()
-	e, f := n.group.newEncoding(0), n.NewFlush(nil, false)
+	e, f := n.group.newEncoding(0), n.NewFlush(nil)
 	for i := range MaxFlush {
 		e.add(i, &wanting(Acquire, time.Minute, fmt.Sprint("k", i)).op)
 	}
