@@ -94,8 +94,8 @@ func (l *Log[Op, State]) seal() (busy bool) {
 }
 
 // Close refuses operations from now on. It returns nil when all that were taken, and their
-// follow-ups, were read or missed. It returns ctx's error when ctx ends first. The trips continue
-// then, and a further Close may wait for them again.
+// follow-ups, were read or missed, maybe before the last Read has returned. It returns ctx's error
+// when ctx ends first. The trips continue then, and a further Close may wait for them again.
 func (l *Log[Op, State]) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true

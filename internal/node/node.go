@@ -8,13 +8,13 @@
 //
 // Operations take effect in the order of their flushes. Node.order is held from when a flush looks
 // at its operations (Operation.Skip) until it is behind all earlier ones on the connection. What is
-// sent once more does the same again. The answers are handled in that order too (line.go), on the
-// goroutine that reads the connection, or that finds out that there is none.
+// sent once more does the same again. The answers are handled in that order too (line.go), mostly
+// on the goroutine that reads the connection, but also on one that writes, or closes it.
 //
 // Node.order comes before all other locks: methods of Operation and Reading take the owner's locks
 // while it is held. So the owner holds none when it calls Send, Resend or AddPending. Node.mu and
 // that of the refused keys are leaves. No lock is held while a flush waits for its answers, or
-// while these are recorded.
+// while these are recorded, but maybe the connection's turn to write.
 package node
 
 import (
@@ -113,9 +113,7 @@ var notify = link.Notify
 // StateChanged takes a change of the link's state.
 func (n *Node) StateChanged(before, after link.State) {
 	if after == link.Up && before != link.Failing {
-		n.mu.Lock()
-		n.fastest = 0
-		n.mu.Unlock()
+		n.fastest.Store(0)
 	}
 	if after.IsConnected() != before.IsConnected() {
 		n.Counts.CountConnect(after.IsConnected())

@@ -162,6 +162,6 @@ func (n *Node) SendAlone(operations []Operation) {
 	for _, o := range operations {
 		f.Add(o, true)
 	}
-	n.SendFlush(f)
+	go n.SendFlush(f) // which may handle flushes of the log as long as these come
 	<-recorded
 }

@@ -2,18 +2,20 @@ package node
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
 // responsiveness distinguishes a node that hangs from one that is only busy. An operation waits for
 // the node's answer, and not for the queue in front of it. Without the difference an overload turns
-// into timeouts, clean-ups and retries, which leave no time for anything else. Guarded by Node.mu.
+// into timeouts, clean-ups and retries, which leave no time for anything else. Guarded by Node.mu,
+// but anybody may read fastest.
 type responsiveness struct {
 	sent []time.Time // when each flush of the log was sent that is under way, the oldest first
 	last time.Time   // when a flush was answered last
 	// The time of the fastest flush since the node was connected, in which there is hardly any
 	// work; 0 before the first.
-	fastest time.Duration
+	fastest atomic.Int64
 }
 
 // noteSent notes when a flush of the log is sent.
@@ -32,9 +34,10 @@ func (n *Node) noteAnswered(f *Flush) {
 	n.sent = slices.Delete(n.sent, 0, 1)
 	n.Counts.FlushEnded(took)
 	// Without a reply it may not have been sent.
-	if replied := func(r Answer) bool { return r.Replied }; (n.fastest == 0 || took < n.fastest) &&
+	replied := func(r Answer) bool { return r.Replied }
+	if fastest := n.fastest.Load(); (fastest == 0 || int64(took) < fastest) &&
 		slices.ContainsFunc(f.Answers, replied) {
-		n.fastest = took
+		n.fastest.Store(int64(took))
 	}
 }
 
@@ -62,17 +65,11 @@ const (
 
 // OverlapThreshold is batch.Config.OverlapAt for the node.
 func (n *Node) OverlapThreshold() int {
-	if n.fastestTrip() >= farTrip {
+	if n.fastest.Load() >= int64(farTrip) {
 		return farThreshold
 	}
 	return nearThreshold
 }
 
 // SlowTrip returns a few times the time of a flush without work.
-func (n *Node) SlowTrip() time.Duration { return 4 * n.fastestTrip() }
-
-func (n *Node) fastestTrip() time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.fastest
-}
+func (n *Node) SlowTrip() time.Duration { return 4 * time.Duration(n.fastest.Load()) }
