@@ -11,15 +11,15 @@ import (
 const (
 	// MaxTrips is the most trips under way on one connection.
 	MaxTrips = 4
-	// rueidis' ring is for its own commands and the connector's PING.
-	ringScale = 6 // a ring of 2^6 = 64
+	// rueidis' ring and buffers are for its own commands and the connector's: trips pass them by.
+	ringScale  = 6 // a ring of 2^6 = 64
+	bufferSize = 4 << 10
 	// A connection on which nothing came for SilenceGap is probed with a PING. It is given up when
 	// nothing has come for ProbeTimeout more. So a node that hangs under load is noticed after 1.5
 	// to 2 seconds. Callers do not wait for that, since each attempt has its own timeout. And a
 	// server that is busy for a second is not worth a reconnect.
 	SilenceGap   = 500 * time.Millisecond
 	ProbeTimeout = time.Second
-	bufferSize   = 128 << 10
 )
 
 // clientOption returns how rueidis behaves. All of it is here. rueidis does not hear of sentinels:
