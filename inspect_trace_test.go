@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -182,24 +183,28 @@ func TestInspect_LookingWithAClientLeavesNoTrace(t *testing.T) {
 // configuration.
 func TestInspect_WithoutAClientLooksAtAllGroups(t *testing.T) {
 	t.Parallel()
-	nodes, err := lockpipetest.StartInProcess(6)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, nodes.Close()) })
-	urls := nodes.URLs()
-	var log bytes.Buffer
-	all, err := lockpipe.Inspect(t.Context(), lockpipe.Config{
-		Groups: []lockpipe.Group{{Name: "a", Nodes: urls[:2]}, {Name: "b", Nodes: urls[2:3]}},
-		Next:   []lockpipe.Group{{Name: "a", Nodes: urls[1:3]}, {Name: "c", Nodes: urls[3:]}},
-		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 6)
+		v.withRunIDs()
+		var log bytes.Buffer
+		all, err := lockpipe.Inspect(t.Context(), lockpipe.Config{
+			Groups: []lockpipe.Group{
+				{Name: "a", Nodes: v.urls[:2]}, {Name: "b", Nodes: v.urls[2:3]},
+			},
+			Next: []lockpipe.Group{
+				{Name: "a", Nodes: v.urls[1:3]}, {Name: "c", Nodes: v.urls[3:]},
+			},
+			Dial: v.dial, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		require.NoError(t, err)
+		for _, url := range v.urls {
+			finds(t, all, url, lockpipe.SeverityInfo, "answers within")
+		}
+		finds(t, all, "", lockpipe.SeverityWarning, "one node is all there is")
+		finds(t, all, "", lockpipe.SeverityWarning, "two nodes make a quorum only together")
+		finds(t, all, v.urls[5], lockpipe.SeverityInfo, "no key of the restart guard")
+		require.Empty(t, log.String())
 	})
-	require.NoError(t, err)
-	for i := range urls {
-		finds(t, all, address(nodes, i), lockpipe.SeverityInfo, "answers within")
-	}
-	finds(t, all, "", lockpipe.SeverityWarning, "one node is all there is")
-	finds(t, all, "", lockpipe.SeverityWarning, "two nodes make a quorum only together")
-	finds(t, all, address(nodes, 5), lockpipe.SeverityInfo, "no key of the restart guard")
-	require.Empty(t, log.String())
 }
 
 // The goal: with GuardOff nothing is said of the records that clients without the guard ignore.
