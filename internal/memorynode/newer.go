@@ -11,7 +11,11 @@ import (
 func (s *Session) setTogether(args []string) {
 	args = args[1:]
 	n, err := strconv.Atoi(args[0])
-	if err != nil || n < 1 || len(args) != 1+2*n+3 || args[2*n+2] != "PX" {
+	if err != nil || n < 1 {
+		s.fail("ERR invalid numkeys value or out of range")
+		return
+	}
+	if len(args) != 1+2*n+3 || args[2*n+2] != "PX" {
 		s.fail(noSyntax)
 		return
 	}
