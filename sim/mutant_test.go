@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,7 +26,7 @@ type mutant struct {
 	// are no more than 1 % fast, and there are no Sentinels. Or of package of, where too many runs
 	// would be needed.
 	test, of string
-	from     int // the first seed, if many would be needed; 0: 1
+	from     int // the first seed: one that finds it, when this was written; 0: 1
 }
 
 // A violation may need a goroutine that stops between two steps, and virtual time passes only while
@@ -42,7 +43,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "unreleased", rule: "5: an unknown node is not sent the release",
-		finds: "soon after Close", mix: "long",
+		finds: "soon after Close", mix: "long", from: 15,
 		edit: edit{
 			"multiplex/claim.go", "\tif r.LeftNothing {\n",
 			"\tif r.LeftNothing || simrand.Mutant(\"unreleased\") && " +
@@ -50,7 +51,8 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "reply", rule: "3: validity counts from the reply", mix: "blind", finds: "both hold",
+		name: "reply", rule: "3: validity counts from the reply", mix: "blind",
+		finds: "both hold", from: 11,
 		edit: edit{
 			"internal/locker/attempt.go", "lease.Grant{Sent: a.of.Sent(), ",
 			"lease.Grant{Sent: map[bool]time.Time{false: a.of.Sent(), true: " +
@@ -58,7 +60,8 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "drift", rule: "3: drift is forgotten", mix: "blind", finds: "both hold",
+		name: "drift", rule: "3: drift is forgotten", mix: "blind",
+		finds: "both hold", from: 13,
 		edit: edit{
 			"lease/validity.go", "func Validity(ttl time.Duration) time.Duration { return ttl - " +
 				"ttl/100 - rounding }",
@@ -68,7 +71,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "refilled", rule: "8: a refilled node counts", mix: "forgetful,admitting",
-		finds: "confirmed",
+		finds: "confirmed", from: 2,
 		edit: edit{
 			"internal/node/reply.go", "\tfor _, r := range refusals {\n",
 			"\tfor _, r := range refusals {\n\t\tif simrand.Mutant(\"refilled\") && r.Key == " +
@@ -77,7 +80,8 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "missed", rule: "8: a node that was refilled by an extension that failed counts " +
-			"for the next one", mix: "forgetful,admitting,busy", finds: "confirmed", from: 60,
+			"for the next one", mix: "forgetful,admitting,busy",
+		finds: "confirmed", from: 67,
 		edit: edit{
 			"multiplex/claim.go", "\t\tif a.tryDecide(); a.decision != quorum.Won {\n",
 			"\t\tif a.tryDecide(); a.decision != quorum.Won && !simrand.Mutant(\"missed\") {\n",
@@ -125,7 +129,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
-		finds: "after it ended",
+		finds: "after it ended", from: 2,
 		edit: edit{
 			"multiplex/extend.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n",
 			"\tif !simrand.Mutant(\"stale\") {\n" +
@@ -138,7 +142,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "drift", rule: "3: as above, for those who look into the nodes",
-		finds: "nodes keep it as long",
+		finds: "nodes keep it as long", from: 2,
 	},
 
 	{
@@ -149,7 +153,8 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "half", rule: "10 c: a wait is too short", mix: "forgetful", finds: "both hold", from: 995,
+		name: "half", rule: "10 c: a wait is too short", mix: "forgetful",
+		finds: "both hold", from: 1137,
 		edit: edit{
 			"internal/guard/peers.go", "\treturn min((wait + time.M",
 			"\tif simrand.Mutant(\"half\") {\n\t\twait /= 2\n\t}\n" +
@@ -167,7 +172,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "promoted", rule: "10 a: a memory's name does not show that it was a replica",
-		mix: "forgetful,demoted", finds: "both hold",
+		mix: "forgetful,demoted", finds: "both hold", from: 472,
 		edit: edit{
 			"internal/guard/server.go", "\tif runID == \"\" || never",
 			"\tif simrand.Mutant(\"promoted\") || runID == \"\" || never",
@@ -175,7 +180,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "dot", rule: "10 a: a server that forgets that it was a replica is another one",
-		mix: "forgetful,demoted", finds: "has lost nothing",
+		mix: "forgetful,demoted", finds: "has lost nothing", from: 5,
 		edit: edit{
 			"internal/guard/server.go", "\t\ts.memory == s.runID && s.runID != \"\" &&",
 			"\t\ts.memory == s.runID && s.runID != \"\" && !simrand.Mutant(\"dot\") &&",
@@ -183,7 +188,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "record", rule: "10 b: the record of another memory counts",
-		mix: "forgetful", finds: "both hold", from: 162,
+		mix: "forgetful", finds: "both hold", from: 536,
 		edit: edit{
 			"internal/guard/decide.go", "\tcase k.returned, !isRecord, !s.server.owns(r.memory),\n",
 			"\tcase k.returned, !isRecord, !s.server.owns(r.memory) && " +
@@ -215,7 +220,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "clock", rule: "10 b: a client believes a server's clock that is set forward",
-		mix: "forgetful,clocked", finds: "both hold",
+		mix: "forgetful,clocked", finds: "both hold", from: 7,
 		edit: edit{
 			"internal/guard/guard.go", "\t\tseenFor: g.waits.age +",
 			"\t\tseenFor: map[bool]time.Duration{true: recordLasts}[simrand.Mutant(\"clock\")] +\n" +
@@ -224,7 +229,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "compare", rule: "10 b: the key is written whatever it is now", mix: "virgin",
-		finds: "both hold", from: 148,
+		finds: "both hold", from: 149,
 		edit: edit{
 			"internal/memorynode/scripts.go", "text != args[0] || err == nil && ",
 			"text != args[0] && !simrand.Mutant(\"compare\") || err == nil && ",
@@ -232,7 +237,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "nonce", rule: "10 b: a record has no random number", mix: "virgin",
-		finds: "both hold",
+		finds: "both hold", from: 9,
 		edit: edit{
 			"internal/guard/record.go", "\treturn record{kind, wait, memory, rand.Text()}\n",
 			"\tif simrand.Mutant(\"nonce\") {\n\t\treturn record{kind, wait, memory, \"\"}\n\t}\n" +
@@ -241,7 +246,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "unwatched", rule: "10 b: a change of the key that the server tells of is ignored",
-		mix: "forgetful", finds: "both hold",
+		mix: "forgetful", finds: "both hold", from: 10,
 		edit: edit{
 			"internal/link/link.go", "\t\tif key != \"\" && key == l.guardKey() {\n",
 			"\t\tif key != \"\" && key == l.guardKey() && !simrand.Mutant(\"unwatched\") {\n",
@@ -249,7 +254,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "deaf", rule: "10 b: a flush that the server tells of is ignored", mix: "forgetful",
-		finds: "both hold",
+		finds: "both hold", from: 2,
 		edit: edit{
 			"internal/link/link.go", "\tif push.Items[1].Null {\n\t\tl.onDataLoss(c)\n",
 			"\tif push.Items[1].Null {\n\t\tif !simrand.Mutant(\"deaf\") {\n" +
@@ -258,7 +263,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "confirm", rule: "10 b: the key is not read again behind the handshake",
-		mix: "forgetful,returning", finds: "both hold",
+		mix: "forgetful,returning", finds: "both hold", from: 10,
 		edit: edit{
 			"internal/link/connector.go", "read.Text != c.Server.Memory ||",
 			"read.Text != c.Server.Memory && !simrand.Mutant(\"confirm\") ||",
@@ -266,7 +271,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "behind", rule: "10 b: without tracking the key is not read behind what is sent",
-		mix: "forgetful,simple", finds: "both hold",
+		mix: "forgetful,simple", finds: "both hold", from: 2,
 		edit: edit{
 			"internal/node/reply.go", "\t\tif r.Kind != resp.KindString ||",
 			"\t\tif simrand.Mutant(\"behind\") {\n\t\t\treturn\n\t\t}\n" +
@@ -275,7 +280,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
-		mix: "forgetful,varied,brief", finds: "both hold", from: 7,
+		mix: "forgetful,varied,brief", finds: "both hold", from: 185,
 		edit: edit{
 			"internal/guard/peers.go",
 			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n",
@@ -298,7 +303,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "once", rule: "10 d: a first use looks at each node once", mix: "virgin",
-		finds: "both hold", from: 178,
+		finds: "both hold", from: 179,
 		edit: edit{
 			"internal/guard/firstuse.go",
 			"\t\tf.stage, f.seen, f.since = f.stage+1, 0, now\n",
@@ -309,7 +314,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "newer", rule: "10 d: a first use takes records that came later", mix: "virgin",
-		finds: "both hold",
+		finds: "both hold", from: 9,
 		edit: edit{
 			"internal/guard/firstuse.go", "\t\ttakes = f.texts[node] == text && !f.seen.Has(node)\n",
 			"\t\ttakes = (f.texts[node] == text || simrand.Mutant(\"newer\")) && " +
@@ -318,7 +323,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "forgot", rule: "10 d: who knows a node writes new", mix: "forgetful,brief",
-		finds: "both hold", from: 49,
+		finds: "both hold", from: 50,
 		edit: edit{
 			"internal/guard/decide.go", "s.text == \"\" && !k.lost && !k.returned {",
 			"s.text == \"\" && (simrand.Mutant(\"forgot\") || !k.lost && !k.returned) {",
@@ -338,7 +343,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "return", rule: "10 e: a memory that returns votes", mix: "forgetful,turning",
-		finds: "both hold", from: 448,
+		finds: "both hold", from: 536,
 		edit: edit{
 			"internal/guard/guard.go", "g.left, g.returned = slices.Delete(g.left, i, i+1), true",
 			"g.left, g.returned = slices.Delete(g.left, i, i+1), !simrand.Mutant(\"return\")",
@@ -384,7 +389,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "number", rule: "11: a node does not remember the number that it granted",
-		mix: "fenced", finds: "which is not above",
+		mix: "fenced", finds: "which is not above", from: 8,
 		edit: edit{
 			"internal/memorynode/sortedsets.go", "\t\tscores[strings.Clone(rest[i+1])] = score\n",
 			"\t\tif !simrand.Mutant(\"number\") {\n\t\t\tscores[strings.Clone(rest[i+1])] = " +
@@ -393,7 +398,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "raised", rule: "11: a node grants a fence that is not above the numbers it knows",
-		mix: "fenced", finds: "which is not above",
+		mix: "fenced", finds: "which is not above", from: 8,
 		edit: edit{
 			"internal/node/fence.go", "\tcase p.fences == vote && int(r.Int) != p.members():\n",
 			"\tcase p.fences == vote && int(r.Int) != p.members() && !simrand.Mutant(\"raised\"):\n",
@@ -401,7 +406,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "range", rule: "11: the numbers that are reserved for hand-overs are not recorded",
-		mix: "fenced", finds: "which is not above",
+		mix: "fenced", finds: "which is not above", from: 15,
 		edit: edit{
 			"internal/node/fence.go", "\tfor i, s := range e.fenced {\n",
 			"\tfor i, s := range e.fenced {\n\t\tif simrand.Mutant(\"range\") {\n\t\t\tbreak\n\t\t}\n",
@@ -409,7 +414,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced",
-		finds: "which is not above", from: 100,
+		finds: "which is not above", from: 106,
 		edit: edit{
 			"internal/locker/fencing.go", "\treturn n, n <= last\n",
 			"\treturn n, n <= last || simrand.Mutant(\"numbers\")\n",
@@ -417,14 +422,14 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "clocks", rule: "what docs/fencing.md asks of clocks where nodes forget is needed",
-		mix: "forgetful,fenced", finds: "which is not above",
+		mix: "forgetful,fenced", finds: "which is not above", from: 9,
 		edit: edit{"sim/plan.go", "p.clientMaxTTL*3/4 - 1}\n", "p.clientMaxTTL*3/4 - 1}\n\t\tif " +
 			"simrand.Mutant(\"clocks\") {\n\t\t\tskews = []time.Duration{10 * p.clientMaxTTL}\n" +
 			"\t\t}\n"},
 	},
 	{
 		name: "late", rule: "8: an extension that comes late may move a key's end nearer",
-		mix: "rough,returning", finds: "nodes keep it as long", from: 45,
+		mix: "rough,returning", finds: "nodes keep it as long", from: 58,
 		edit: edit{
 			"internal/memorynode/node.go", "e.end == 0 || e.end < n.now()+ttl {",
 			"e.end == 0 || e.end < n.now()+ttl || simrand.Mutant(\"late\") {",
@@ -433,7 +438,7 @@ var brokenRules = []mutant{
 
 	{
 		name: "unsure", rule: "5: a release is dropped while a broken connection may still be read",
-		mix: "long,returning", finds: "soon after Close",
+		mix: "long,returning", finds: "soon after Close", from: 30,
 		edit: edit{
 			"multiplex/operation.go", "\tif (c.doubt | c.unansweredBefore()).Has(i) {\n",
 			"\tif c.doubt.Has(i) && !simrand.Mutant(\"unsure\") {\n",
@@ -446,7 +451,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
-		mix: "rough,busy", finds: "after it ended", from: 440,
+		mix: "rough,busy", finds: "after it ended", from: 448,
 		edit: edit{
 			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
 			"\tif e.SendBefore = t.manager.timeOf(t.until); simrand.Mutant(\"before\") {\n" +
@@ -460,7 +465,7 @@ var brokenRules = []mutant{
 
 	{
 		name: "char", rule: "1: the value of a key does not say which node it is for",
-		mix: "aliased", finds: "nodes keep it as long",
+		mix: "aliased", finds: "nodes keep it as long", from: 8,
 		edit: edit{
 			"internal/ids/token.go", "byte { return alphabet[node] }\n",
 			"byte {\n\tif simrand.Mutant(\"char\") {\n\t\tnode = 0\n\t}\n" +
@@ -488,7 +493,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "joint", rule: "1: while a fleet moves, a quorum of one layout is enough",
-		mix: "moving", finds: "both hold",
+		mix: "moving", finds: "both hold", from: 9,
 		edit: edit{
 			"internal/quorum/system.go", "\tfor _, set := range q.sets[1:] {\n",
 			"\tfor _, set := range q.sets[1:] {\n\t\tif simrand.Mutant(\"joint\") {\n" +
@@ -530,14 +535,14 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "free", rule: "9: keys are adopted that nobody has any more", mix: "handed",
-		finds: "from one holder",
+		finds: "from one holder", from: 6,
 		edit: edit{
 			"internal/memorynode/kept.go", "\tif missing && takes != \"free\" {\n",
 			"\tif missing && takes != \"free\" && !simrand.Mutant(\"free\") {\n",
 		},
 	},
 	{
-		name: "early", rule: "9: Keep sends before the lease is over", mix: "handed", from: 449,
+		name: "early", rule: "9: Keep sends before the lease is over", mix: "handed", from: 498,
 		finds: "both hold",
 		edit: edit{
 			"internal/locker/adopt.go", "\tif end := l.term.End(lease.ErrKept); ",
@@ -607,15 +612,15 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
-		mix: "forgetful,stalled,blind", finds: "both hold", from: 260,
+		mix: "forgetful,stalled,blind", finds: "both hold", from: 292,
 		edit: edit{
 			"internal/node/flush.go", "\tif n.Link.StillValid(f.conn) {\n",
 			"\tif n.Link.StillValid(f.conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
 		},
 	},
 	{
-		name: "twice", rule: "1: one MSETEX takes a key for two callers", mix: "newer,blind,grouped",
-		finds: "both hold", from: 150,
+		name: "twice", rule: "1: one MSETEX takes a key for two callers",
+		mix: "newer,blind,grouped", finds: "both hold", from: 158,
 		edit: edit{
 			"internal/node/newer.go", "\tcase len(t.keys) != before+len(keys):\n",
 			"\tcase len(t.keys) != before+len(keys) && !simrand.Mutant(\"twice\"):\n",
@@ -623,7 +628,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "alone", rule: "6: an acquire whose MSETEX was refused follows its release",
-		finds: "behind its release", mix: "newer,busy,stalled",
+		finds: "behind its release", mix: "newer,busy,stalled", from: 6,
 		edit: edit{
 			"internal/node/flush.go",
 			"\t\tif f.isOfUse(at, now) {\n\t\t\tf.again",
@@ -637,6 +642,9 @@ var byEnvironment = []edit{
 	{"sim/simrand/simrand.go", "import (\n", "import (\n\t\"os\"\n"},
 	{"sim/simrand/simrand.go", "brokenRule string ", "brokenRule = os.Getenv(\"SIM_BROKEN\") "},
 }
+
+// failingSeed is in what TestSeeds says of a violation.
+var failingSeed = regexp.MustCompile(`seed (\d+) fails`)
 
 // The goal: the simulation finds faults. Each rule of lockpipe that is broken by a small edit
 // becomes a violation, or fails a test where the table says so.
@@ -672,6 +680,11 @@ func TestEachBrokenRuleIsFound(t *testing.T) {
 				"-sim.finds="+m.finds)
 			require.Error(t, err, "rule %s, and nothing is found\n%.2000s", m.rule, out)
 			require.Contains(t, out, m.finds, "rule %s", m.rule)
+			found := failingSeed.FindStringSubmatch(out)
+			require.NotNil(t, found)
+			if first := fmt.Sprint(max(1, m.from)); found[1] != first {
+				t.Logf("not found by seed %s: give %q seed %s as from", first, m.name, found[1])
+			}
 			t.Logf("%.3000s", out)
 		})
 	}
