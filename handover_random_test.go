@@ -159,14 +159,14 @@ func (h *handovers) disturb(v *fakeNodes, rng *rand.Rand) {
 	}
 }
 
-// The goal: 2,500 times a key goes from one client to another while nodes fail, hang and lose
+// The goal: 750 times a key goes from one client to another while nodes fail, hang and lose
 // connections, and others try to take it. Nobody else gets it in between, and it never has two
-// holders.
-func TestAdopt_ThousandsOfTimes(t *testing.T) {
+// holders. The simulation does the same with more faults.
+func TestAdopt_HundredsOfTimes(t *testing.T) {
 	t.Parallel()
-	skipIfShort(t, "2,500 hand-overs")
-	const keys, each = 25, 25
-	for seed := range uint64(4) {
+	skipIfShort(t, "750 hand-overs")
+	const keys, each = 25, 15
+	for seed := range uint64(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
