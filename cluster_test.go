@@ -239,3 +239,53 @@ func TestCluster_AFleetMovesThere_InRealTime(t *testing.T) {
 		}
 	}
 }
+
+// The goal: while each slot moves to another server and back, one after the other, no call fails:
+// there are two servers that vote at any time, also when a node comes to a server that has the slot
+// of another one, and when it leaves. A node votes again when its wait is over.
+func TestCluster_AMoveOfEachSlotFailsNoCall_InRealTime(t *testing.T) {
+	skipIfShort(t, "moves of slots")
+	c := lockpipetest.StartCluster(t)
+	client := connected(t, clusterClient(t, c, nil))
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var calls atomic.Int64
+	failed := make(chan error, 100)
+	for i := range 16 {
+		callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				l, err := client.TryAcquire(t.Context(), fmt.Sprint("key", i, n))
+				if calls.Add(1); err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+					continue
+				}
+				_ = l.Release(t.Context())
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	defer callers.Wait()
+	defer stop()
+	waits := func(i int) bool { return client.Nodes()[i].State == lockpipe.NodeQuarantined }
+	for i, slot := range clusterSlots {
+		for _, move := range []struct{ toOwnerOf, up int }{
+			{clusterSlots[(i+1)%3], 2}, {slot + 1, 3},
+		} {
+			require.NoError(t, c.MoveSlot(slot, move.toOwnerOf))
+			eventually(t, func() bool { return waits(i) }, "node %d has not noticed", i)
+			eventually(t, func() bool { return !waits(i) && upNodes(client) == move.up },
+				"node %d waits for too long", i)
+			begun := calls.Load()
+			eventually(t, func() bool { return calls.Load() > begun+100 }, "the calls stand still")
+		}
+	}
+	stop()
+	callers.Wait()
+	close(failed)
+	for err := range failed {
+		t.Errorf("of %d calls: %v", calls.Load(), err)
+	}
+}

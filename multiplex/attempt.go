@@ -204,7 +204,8 @@ func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
 
 // sameServer returns why a node has no vote whose server has these other names.
 func (a *Attempt) sameServer(others quorum.Nodes) error {
-	return &quorum.SameServerError{Other: a.mux.nodes[others.Lowest()].Link.Name()}
+	l := a.mux.nodes[others.Lowest()].Link
+	return &quorum.SameServerError{Other: l.Name(), Slot: l.Tag() != ""}
 }
 
 // detail returns the detail of one node's vote. claim.mu is held.

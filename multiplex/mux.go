@@ -177,7 +177,7 @@ func New(cfg Config) (*Mux, error) {
 		peers: guard.NewPeers(names, quorum.Distinct(cfg.Systems...)),
 	}
 	for _, sets := range cfg.Systems {
-		m.systems = append(m.systems, quorum.NewSystem(sets...))
+		m.systems = append(m.systems, quorum.NewSystem(sets...).CountOnce(&m.aliases))
 	}
 	client := new(ids.Tokens).Next()
 	m.client = string(client[:nameLength])

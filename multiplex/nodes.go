@@ -101,9 +101,9 @@ func (m *Mux) anyQuorum(nodes quorum.Nodes) bool {
 
 // stateChanged takes a new state of node i.
 func (m *Mux) stateChanged(i int, s NodeState) {
-	l := m.nodes[i].Link // slots of one cluster are no names of one server: see guard.Peers
-	if c := l.Current(); c != nil && s.IsConnected() && l.Tag() == "" {
-		m.aliases.Set(i, c.Server.RunID) // before the node is asked
+	l := m.nodes[i].Link
+	if c := l.Current(); c != nil && s.IsConnected() { // before the node is asked
+		m.aliases.Set(i, c.Server.RunID, l.Tag() != "")
 	}
 	bit := uint64(quorum.Node(i))
 	if s == NodeQuarantined && m.cfg.OnAdmitted != nil {

@@ -135,11 +135,8 @@ func (a *Attempt) heldOutcome() Outcome {
 	for s := refused; s != 0; s &= s - 1 {
 		i := s.Lowest()
 		o.Nodes = append(o.Nodes, a.mux.nodes[i].Link.Name())
-		if !a.refused.Has(i) {
-			continue // an earlier extension found it
-		}
-		if a.details == nil { // of a release
-			continue
+		if !a.refused.Has(i) || a.details == nil {
+			continue // an earlier extension found it, or it is of a release
 		}
 		if key := a.details[i].keyIndex; key >= 0 && !seen[key] {
 			seen[key] = true
@@ -153,15 +150,16 @@ func (a *Attempt) heldOutcome() Outcome {
 // answered. claim.mu is held.
 func (a *Attempt) noQuorum(missing error) Outcome {
 	granted, refused, did := a.granted|a.neverHeld, a.refused, ""
-	names, not := a.mux.aliases.Names(), quorum.Nodes(0)
+	names, slots := a.mux.aliases.Names(), a.mux.aliases.Slots()
+	not := a.granted &^ a.system().OnePerServer(a.granted)
 	switch {
 	case a.keeps():
 		granted, refused, did = a.granted, refused|a.neverHeld, "kept the keys"
 	case a.op.Kind == node.Release:
 		granted, refused, did = granted|refused, 0, "confirmed the release"
 		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
-		granted &^= not
 	}
+	granted &^= not
 	able := granted
 	if missing == node.ErrNotNeeded { // then it was decided whatever the open votes are
 		able |= a.open()
@@ -178,7 +176,7 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 		l := a.mux.nodes[i].Link
 		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
 		if not.Has(i) {
-			n.Err = a.sameServer(names.Others(i) & a.system().Nodes())
+			n.Err = a.sameServer(names.Others(i)&a.system().Nodes() | slots.Others(i)&granted&set)
 		} else if a.unknown.Has(i) {
 			n.Err = a.detail(i).err
 			n.Reason = reasonOf(n.Err, l.State() == NodeDown)

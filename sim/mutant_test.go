@@ -363,12 +363,11 @@ var brokenRules = []mutant{
 		},
 	},
 	{
-		name: "seats", rule: "10: two nodes in a cluster have a vote each on one server",
-		test: "TestPeers_OneServerOfAClusterHasOneVote",
+		name: "shards", rule: "10: two nodes in a cluster have a vote each on one server",
+		test: "TestSlots_OneServerHasOneVote", of: "multiplex",
 		edit: edit{
-			"internal/guard/peers.go", "runID != \"\" && p.up.Has(i) && p.heard(i).RunID == runID &&",
-			"runID != \"\" && p.up.Has(i) && p.heard(i).RunID == runID &&" +
-				" !simrand.Mutant(\"seats\") &&",
+			"internal/quorum/system.go", "slots.Others(i)&nodes&set&(Node(i)-1) != 0 {\n",
+			"slots.Others(i)&nodes&set&(Node(i)-1) != 0 && !simrand.Mutant(\"shards\") {\n",
 		},
 	},
 	{

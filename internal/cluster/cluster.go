@@ -34,9 +34,13 @@
 // the old owner, so the new one waits too. While the slot moves, the servers answer ASK or
 // TRYAGAIN about keys that are elsewhere, which is no vote.
 //
-// If two slots are on one server, its loss costs both votes at once. So only the node with the
-// lower index votes there: see guard.Peers. That keeps the nodes independent. The proof above is
-// for each slot alone and does not need it.
+// If two slots are on one server, its loss costs both votes at once. So of what both nodes grant
+// one attempt, one grant counts (quorum.System.CountOnce): a quorum is on so many servers. The
+// proof above is for each slot alone and does not need it. Both nodes are connected and asked at
+// any time. So no vote is handed over when a slot comes or goes, and none is missed. What was asked
+// before and is answered late belongs to the slot that it was sent for, and counts in the same way.
+// With a guard, a node that gets another server waits for longer than any attempt lasts. So within
+// one attempt the servers are those that have granted it.
 //
 // The proof does not cover an administrator who gives a slot to a server by hand that is neither
 // its owner nor got its keys (CLUSTER SETSLOT, BUMPEPOCH in a partition), who makes a cluster

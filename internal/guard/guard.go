@@ -40,9 +40,8 @@ type Config struct {
 	Strict bool
 	// Extra is how much longer than MaxTTL the node waits: not 0 if others name its master.
 	Extra time.Duration
-	// Yield is not nil if the node is in a Redis Cluster. It is called when a node of lower number
-	// has the server's vote, and must not block.
-	Yield func(why error)
+	// InCluster: the node is a slot of a Redis Cluster.
+	InCluster bool
 	// Layouts is the node in the client's fleet. The guard leaves the client's layout entry on a
 	// server before it may vote.
 	Layouts *fleet.Node
@@ -159,7 +158,7 @@ func (g *Guard) introduce(c *resp.Conn, setup []resp.Step) (s sight, err error) 
 		}
 	}
 	err = c.Do(steps...)
-	if s.server.unfit == ErrInCluster && g.config.Yield != nil {
+	if s.server.unfit == ErrInCluster && g.config.InCluster {
 		s.server.unfit = nil
 	}
 	if s.server.unfit != nil { // which explains all other errors

@@ -103,7 +103,7 @@ func (c *client) look(i int) error {
 	}
 	if err == nil {
 		c.admitted(i)
-		err = c.guards[i].TakeSeat()
+		c.guards[i].Joined()
 	}
 	return err
 }

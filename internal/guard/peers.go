@@ -1,7 +1,7 @@
 package guard
 
 import (
-	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -55,42 +55,33 @@ func (p *Peers) setUp(node int, up bool) {
 // heard returns what was heard last on a node.
 func (p *Peers) heard(node int) fleet.Heard { return p.guards[node].config.Layouts.Heard() }
 
-// SharedServerError is why a node in a Redis Cluster has no vote.
-type SharedServerError struct{ Node, With string }
-
-// Error names both nodes, and says what to do.
-func (e *SharedServerError) Error() string {
-	return fmt.Sprintf("%s is on the server of %s, and one server has one vote: move one of the "+
-		"slots to another master (redis-cli --cluster reshard), or add a master", e.Node, e.With)
-}
-
-// TakeSeat records that the node votes, on the server that was admitted last. Config.Yield of other
-// nodes may be called from then on, and that of the node too: so the caller can find the connection
-// already. In a Redis Cluster only the node of the lowest number votes of those that lead to one
-// server. The error is why it is not this one. If it is, the others yield.
-func (g *Guard) TakeSeat() error {
-	p, node, runID := g.peers, g.config.Node, g.server.RunID
-	if err := p.Shared(node, runID); err != nil {
-		return err
-	}
-	p.setUp(node, true)
-	for i := node + 1; g.config.Yield != nil && i < len(p.guards); i++ {
-		if err := p.Shared(i, runID); err != nil && p.heard(i).RunID == runID {
-			p.guards[i].config.Yield(err)
+// Joined records that the node votes, on the server that was admitted last. In a Redis Cluster it
+// logs which nodes have one vote with it.
+func (g *Guard) Joined() {
+	p := g.peers
+	p.setUp(g.config.Node, true)
+	for i, name := range p.names {
+		if why := p.Shared(i); why != nil && p.heard(i).RunID == g.server.RunID {
+			g.config.Logger.Warn("lockpipe: two nodes have one vote", slog.String("node", name),
+				slog.Any("error", why))
 		}
 	}
-	return nil
 }
 
-// Shared returns why a node in a Redis Cluster has no vote on a server: a node of lower number has
-// it. It returns nil if none has.
-func (p *Peers) Shared(node int, runID string) error {
+// Shared returns why a node in a Redis Cluster has no vote of its own: a node of lower number that
+// votes is on its server. It returns nil if none is.
+func (p *Peers) Shared(node int) error {
+	if !p.guards[node].config.InCluster {
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range node {
-		if runID != "" && p.up.Has(i) && p.heard(i).RunID == runID &&
-			p.guards[i].config.Yield != nil && p.guards[node].config.Yield != nil {
-			return &SharedServerError{p.names[node], p.names[i]}
+	for _, set := range p.sets {
+		for i := range node {
+			if set.Has(node) && (set & p.up).Has(i) && p.guards[i].config.InCluster &&
+				p.heard(i).RunID == p.heard(node).RunID && p.heard(i).RunID != "" {
+				return &quorum.SameServerError{Other: p.names[i], Slot: true}
+			}
 		}
 	}
 	return nil

@@ -173,20 +173,9 @@ func (l *Link) findMaster(ctx context.Context) (context.Context, context.CancelC
 // see endpoint.Masters.
 func (l *Link) leaveDeposed() {
 	if c := l.Current(); c != nil {
-		why := l.masters.WhyLeave(c.Address)
-		if why == nil {
-			why = l.cfg.Peers.Shared(l.cfg.Index, c.Server.RunID)
-		}
-		if why != nil {
+		if why := l.masters.WhyLeave(c.Address); why != nil {
 			c.Drop(why)
 		}
-	}
-}
-
-// yield drops the connection because another node has the server's vote.
-func (l *Link) yield(why error) {
-	if c := l.Current(); c != nil {
-		c.Drop(why)
 	}
 }
 
@@ -215,14 +204,11 @@ func (l *Link) verify(ctx context.Context) error {
 			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
 		}
 	}
-	err := l.proveUsable(ctx)
-	if err == nil { // now that it is the current one: a node that takes its vote finds it
-		err = l.guard.TakeSeat()
-	}
-	if err != nil {
+	if err := l.proveUsable(ctx); err != nil {
 		c.Drop(err)
 		return err
 	}
+	l.guard.Joined()
 	c.state.CompareAndSwap(connUnverified, connVerified)
 	if !c.Verified() || c.IsClosed() {
 		return ErrDataLoss

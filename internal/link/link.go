@@ -143,13 +143,10 @@ func (l *Link) newGuard() *guard.Guard {
 	cfg := &l.cfg
 	c := guard.Config{
 		Node: cfg.Index, Name: l.Name(), Key: l.guardKey(), Strict: cfg.Guard == guard.Strict,
-		Layouts: l.layouts, Logger: cfg.Logger,
+		Layouts: l.layouts, Logger: cfg.Logger, InCluster: cfg.Endpoint.Cluster > 0,
 	}
 	if l.masters != nil {
 		c.Extra = l.masters.DeposedFor()
-	}
-	if cfg.Endpoint.Cluster > 0 {
-		c.Yield = l.yield
 	}
 	return cfg.Peers.Guard(c)
 }

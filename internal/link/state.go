@@ -55,12 +55,16 @@ func (s State) IsConnected() bool { return s == Up || s == Failing }
 func (l *Link) State() State { return State(l.state.Load()) }
 
 // Status returns the state, until when a quarantine lasts at most, and why the node is down,
-// quarantined or failing.
+// quarantined or failing. It says down of a node in a Redis Cluster that has no vote of its own.
 func (l *Link) Status() (s State, until time.Time, why error) {
+	shared := l.cfg.Peers.Shared(l.cfg.Index)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s = l.State(); s.Rejects() || s == Failing {
+	switch s = l.State(); {
+	case s.Rejects() || s == Failing:
 		why = l.err
+	case s == Up && shared != nil:
+		s, why = Down, shared
 	}
 	var q *guard.Quarantine
 	if errors.As(l.err, &q) {

@@ -6,11 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// SameServerError is why a node has no vote whose server is another node's too.
-type SameServerError struct{ Other string }
+// SameServerError is why a node has no vote whose server is another node's too. Slot: both are
+// slots of a Redis Cluster.
+type SameServerError struct {
+	Other string
+	Slot  bool
+}
 
-// Error names the other node.
+// Error names the other node, and says what to do.
 func (e *SameServerError) Error() string {
+	if e.Slot {
+		return "is on the server of " + e.Other + ", and one server has one vote: move one of the " +
+			"slots to another master (redis-cli --cluster reshard), or add a master"
+	}
 	return "is the same server as " + e.Other + ", and one server has one vote: give each node " +
 		"a server of its own"
 }
@@ -18,7 +26,8 @@ func (e *SameServerError) Error() string {
 // Aliases knows which nodes lead to one server, and what the answers of such nodes mean. The zero
 // value is ready. All methods are safe for concurrent use.
 //
-// Such nodes have one vote without it, because the value of a key says which node it is for: see
+// Of slots of a Redis Cluster each has keys of its own, and grants: see System.CountOnce. All other
+// such nodes have one vote without it, because the value of a key says which node it is for: see
 // package token. But the same answers say less than those of nodes with servers of their own:
 //
 //   - A refusal may be by the attempt's own token, which the server has under another name. So the
@@ -33,22 +42,29 @@ func (e *SameServerError) Error() string {
 type Aliases struct {
 	mu     sync.Mutex       // guards runIDs; a leaf
 	runIDs [MaxNodes]string // of each node's last server; "": not known
-	names  atomic.Pointer[Names]
+	isSlot Nodes
+	names  atomic.Pointer[Names] // of nodes that are no slots
+	slots  atomic.Pointer[Names] // of those that are
 }
 
-// Set records which server node i is connected to: "" if it does not show its run_id. A node that
-// loses its connection keeps the server until it has another one, which may be the same.
-func (a *Aliases) Set(i int, runID string) {
+// Set records which server node i is connected to: "" if it does not show its run_id. slot: the
+// node is one in a Redis Cluster, always. A node that loses its connection keeps the server until
+// it has another one, which may be the same.
+func (a *Aliases) Set(i int, runID string, slot bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if runID = identity(runID); a.runIDs[i] == runID {
 		return
 	}
 	a.runIDs[i] = runID
+	if slot {
+		a.isSlot |= Node(i)
+	}
 	var names *Names
 	for i, own := range a.runIDs {
 		for j, other := range a.runIDs {
-			if i == j || own == "" || own != other {
+			if i == j || own == "" || own != other || a.isSlot.Has(i) != slot ||
+				a.isSlot.Has(j) != slot {
 				continue
 			}
 			if names == nil {
@@ -57,7 +73,11 @@ func (a *Aliases) Set(i int, runID string) {
 			names[i] |= Node(j)
 		}
 	}
-	a.names.Store(names)
+	if slot {
+		a.slots.Store(names)
+	} else {
+		a.names.Store(names)
+	}
 }
 
 // identity is a run_id if it can be taken for one: compatible servers and proxies may show
@@ -70,8 +90,11 @@ func identity(runID string) string {
 	return runID
 }
 
-// Names returns which nodes lead to one server.
+// Names returns which nodes lead to one server, without slots of a Redis Cluster.
 func (a *Aliases) Names() *Names { return a.names.Load() }
+
+// Slots returns which slots of a Redis Cluster are on one server.
+func (a *Aliases) Slots() *Names { return a.slots.Load() }
 
 // Names has for each node the others that lead to its server. nil: each has a server of its own.
 type Names [MaxNodes]Nodes

@@ -15,17 +15,17 @@ func TestAliases_AreKnownByTheRunID(t *testing.T) {
 	var a Aliases
 	require.Nil(t, a.Names())
 	require.Zero(t, a.Names().Others(3))
-	a.Set(0, run("1"))
-	a.Set(1, run("2"))
+	a.Set(0, run("1"), false)
+	a.Set(1, run("2"), false)
 	require.Nil(t, a.Names())
-	a.Set(2, run("1"))
+	a.Set(2, run("1"), false)
 	require.Equal(t, Node(2), a.Names().Others(0))
 	require.Equal(t, Node(0), a.Names().Others(2))
 	require.Zero(t, a.Names().Others(1))
-	a.Set(63, run("1"))
+	a.Set(63, run("1"), false)
 	require.Equal(t, Node(0)|Node(2), a.Names().Others(63))
-	a.Set(2, "")
-	a.Set(63, run("3"))
+	a.Set(2, "", false)
+	a.Set(63, run("3"), false)
 	require.Nil(t, a.Names())
 }
 
@@ -36,8 +36,8 @@ func TestAliases_OnlyARunIDCounts(t *testing.T) {
 		strings.ToUpper(run("a")), run("1") + "0",
 	} {
 		var a Aliases
-		a.Set(0, shown)
-		a.Set(1, shown)
+		a.Set(0, shown, false)
+		a.Set(1, shown, false)
 		require.Nil(t, a.Names(), "%q", shown)
 	}
 }
@@ -45,8 +45,8 @@ func TestAliases_OnlyARunIDCounts(t *testing.T) {
 // The goal: a name has confirmed a release when all names of its server have.
 func TestNames_ConfirmTogether(t *testing.T) {
 	var a Aliases
-	a.Set(0, run("1"))
-	a.Set(1, run("1"))
+	a.Set(0, run("1"), false)
+	a.Set(1, run("1"), false)
 	const all = 0b111
 	for _, c := range []struct{ free, unanswerable, nodes, unknown Nodes }{
 		{free: 0b100},

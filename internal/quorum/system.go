@@ -13,8 +13,9 @@ const MaxSystems = 256
 // fleet moves from one set of nodes to another, its clients need both in between. The zero value
 // never grants.
 type System struct {
-	nodes Nodes   // of all sets
-	sets  []Nodes // they differ
+	nodes Nodes    // of all sets
+	sets  []Nodes  // they differ
+	known *Aliases // see CountOnce; nil: each node counts
 }
 
 // NewSystem returns the system with these sets.
@@ -56,8 +57,33 @@ func (q *System) together(votesIn func(set Nodes) prospects) Decision {
 	return all.decision()
 }
 
+// CountOnce has one grant counted of those of slots of a Redis Cluster that are on one server.
+func (q System) CountOnce(known *Aliases) System {
+	q.known = known
+	return q
+}
+
+// OnePerServer returns these nodes without those whose server has another of them in the same set,
+// with a lower index: see CountOnce.
+func (q *System) OnePerServer(nodes Nodes) Nodes {
+	if q.known == nil || q.known.Slots() == nil {
+		return nodes
+	}
+	slots := q.known.Slots()
+	for _, set := range q.sets {
+		for s := nodes & set; s != 0; s &= s - 1 {
+			if i := s.Lowest(); slots.Others(i)&nodes&set&(Node(i)-1) != 0 {
+				nodes &^= Node(i)
+			}
+		}
+	}
+	return nodes
+}
+
 // Acquire decides an acquire.
 func (q *System) Acquire(granted, refused, unknown Nodes) Decision {
+	once := q.OnePerServer(granted)
+	granted, unknown = once, unknown|granted&^once
 	return q.together(func(set Nodes) prospects {
 		return acquire(set, granted, refused, unknown)
 	})
@@ -67,6 +93,8 @@ func (q *System) Acquire(granted, refused, unknown Nodes) Decision {
 // came that was not confirmed. If a quorum of one set may be without the keys, a client that needs
 // no other set can have had them, and the lease is lost.
 func (q *System) Extension(granted, refused, lostKeys, unknown Nodes) Decision {
+	once := q.OnePerServer(granted)
+	granted, unknown = once, unknown|granted&^once
 	return q.together(func(set Nodes) prospects {
 		return extension(set, granted, refused, lostKeys, unknown)
 	})
@@ -77,11 +105,11 @@ func (q *System) Extension(granted, refused, lostKeys, unknown Nodes) Decision {
 // quorum, another client may have held the keys: Held.
 func (q *System) Release(neverHeld, deleted, gone, unknown Nodes) Decision {
 	d := q.released(neverHeld, deleted|gone, unknown)
-	if d != Won || gone == 0 || q.IsQuorum(deleted) {
+	if d != Won || gone == 0 || q.margin(deleted) >= 0 {
 		return d
 	}
 	switch had := q.Nodes() &^ (gone | neverHeld); {
-	case !q.IsQuorum(had):
+	case q.margin(had) < 0:
 		return Held
 	case had&^(deleted|unknown) != 0:
 		return Undecided // they say whether they had it
@@ -106,9 +134,12 @@ func (q *System) BlocksOtherQuorum(kept Nodes) bool {
 	return true
 }
 
-// Margin returns how many of these nodes are more than a quorum, in the set where they are fewest.
-// Below 0 they are no quorum of it.
-func (q *System) Margin(nodes Nodes) int {
+// Margin returns how many votes of these nodes are more than a quorum, in the set where they are
+// fewest. Below 0 they are no quorum of it.
+func (q *System) Margin(nodes Nodes) int { return q.margin(q.OnePerServer(nodes)) }
+
+// margin is Margin if each node counts.
+func (q *System) margin(nodes Nodes) int {
 	if len(q.sets) == 0 {
 		return -1
 	}
