@@ -119,7 +119,7 @@ func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
 		require.ErrorContains(t, status.Err, "sentinel s2:26379: NOPERM no: give the user at the "+
 			"sentinels +sentinel|get-master-addr-by-name and +sentinel|master")
 		w.sentinels[1].change(func(o *fakeSentinel) { o.secretive = false })
-		time.Sleep(sentinel.AskEvery)
+		time.Sleep(endpoint.AskEvery)
 		settled(t, m)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func TestSentinel_TheNodeIsTheMaster(t *testing.T) {
 		}
 
 		w.promote("new", 0, 1, 2)
-		time.Sleep(sentinel.AskEvery)
+		time.Sleep(endpoint.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 		require.False(t, m.nodes[0].Link.StillValid(before))
@@ -49,7 +50,7 @@ func TestSentinel_AStaleOneIsOutvotedByTheEpoch(t *testing.T) {
 	withWatchedMaster(t, w, func(t *testing.T, m *Mux) {
 		settled(t, m)
 		w.promote("new", 2)
-		time.Sleep(2 * sentinel.AskEvery)
+		time.Sleep(2 * endpoint.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 		time.Sleep(time.Minute)
@@ -83,7 +84,7 @@ func TestSentinel_WithoutAnEpochTheClientStaysWithTheMaster(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, "old", w.server(m))
 		w.sentinels[2].change(renamed)
-		time.Sleep(2 * sentinel.AskEvery)
+		time.Sleep(2 * endpoint.AskEvery)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))
 	})
@@ -103,7 +104,7 @@ func TestSentinel_AConnectEndsWhenTheMasterIsAnother(t *testing.T) {
 		begin := time.Now()
 		w.promote("new", 1)
 		require.NoError(t, m.nodes[0].Link.AwaitConnected(t.Context()))
-		require.LessOrEqual(t, time.Since(begin), sentinel.AskEvery+link.MinReconnectDelay)
+		require.LessOrEqual(t, time.Since(begin), endpoint.AskEvery+link.MinReconnectDelay)
 		require.Equal(t, "new", w.server(m))
 		closes(t, m)
 	})
@@ -168,11 +169,11 @@ func TestSentinel_ANewMasterIsQuarantined(t *testing.T) {
 	withWatchedMaster(t, w, func(t *testing.T, m *Mux) {
 		settled(t, m)
 		w.promote("new", 0)
-		time.Sleep(2 * sentinel.AskEvery)
+		time.Sleep(2 * endpoint.AskEvery)
 		synctest.Wait()
 		require.Equal(t, NodeQuarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
 		left := time.Until(m.Nodes()[0].Until)
-		require.InDelta(t, m.cfg.MaxTTL+sentinel.DeposedFor, left, float64(2*sentinel.AskEvery))
+		require.InDelta(t, m.cfg.MaxTTL+sentinel.DeposedFor, left, float64(2*endpoint.AskEvery))
 		time.Sleep(left + link.MaxGuardPoll)
 		settled(t, m)
 		require.Equal(t, "new", w.server(m))

@@ -60,10 +60,6 @@ import (
 )
 
 const (
-	// AskEvery is how often each server is asked at least, at random times.
-	AskEvery = time.Second
-	// answerTimeout is how long one answer may take.
-	answerTimeout = time.Second
 	// ConfirmedFor is how long a server is the owner for a client, from when the client asked.
 	ConfirmedFor = 3 * time.Second
 	// DeposedFor is how much longer than MaxTTL a new owner waits: see the package comment. The
@@ -92,7 +88,7 @@ func (all *Clusters) Slot(l *endpoint.Logins, dial endpoint.DialFunc, logger *sl
 	if c == nil {
 		c = &Cluster{
 			logins: l, dial: dial, logger: logger, seeds: seeds, epoch: time.Now(),
-			timeout: e.DialTimeout + 2*answerTimeout + endpoint.DialGrace,
+			timeout: e.DialTimeout + 2*endpoint.AnswerTimeout + endpoint.DialGrace,
 			servers: map[string]*server{}, reports: map[string]report{},
 			changed: make(chan struct{}), suspended: suspension.Counter(),
 		}
@@ -166,8 +162,7 @@ func (c *Cluster) start(address string, seed bool) {
 	}
 	e := c.logins.Endpoint().WithAddress(address)
 	s := &server{
-		cluster: c, endpoint: e, seed: seed, wanted: make(chan struct{}, 1),
-		dialer: endpoint.NewDialer(e, c.dial, c.logger),
+		Asker: endpoint.NewAsker(e, c.logins, c.dial, c.logger), cluster: c, seed: seed,
 	}
 	c.servers[address] = s
 	c.launch(s)
@@ -189,10 +184,7 @@ func (c *Cluster) startRound() (round int) {
 	defer c.mu.Unlock()
 	c.round++
 	for _, s := range c.servers {
-		select {
-		case s.wanted <- struct{}{}:
-		default: // one is wanted already
-		}
+		s.Want()
 	}
 	return c.round
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
@@ -14,96 +13,45 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
-// errSilent is why a sentinel has no answer.
-var errSilent = errors.New("no answer in time")
-
 // sentinel is one of them.
 type sentinel struct {
+	*endpoint.Asker
 	index    int
 	set      string
-	endpoint *endpoint.Endpoint
-	wanted   chan struct{} // of capacity 1: an answer is wanted
-
-	// Owned by the goroutine of the sentinel:
-	dialer   *endpoint.Dialer
-	conn     *resp.Conn // nil while not connected
-	answered bool       // once at least
+	answered bool // once at least; owned by the goroutine of the sentinel
 }
 
 // run asks again and again.
 func (s *sentinel) run(ctx context.Context, all *Sentinels) {
-	defer s.hangUp()
-	for {
+	s.Run(ctx, func() {
 		all.mu.Lock()
 		round := all.round
 		all.mu.Unlock()
 		w := s.ask(ctx)
 		w.round = round
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil {
+			all.takeReport(s.index, w)
 		}
-		all.takeReport(s.index, w)
-		pause := time.NewTimer(AskEvery/2 + rand.N(AskEvery/2))
-		select {
-		case <-s.wanted:
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		pause.Stop()
-	}
+	})
 }
 
-// ask asks once, over the connection that is there or a new one.
+// ask asks once. The first command is for the epoch. So a change between the two makes a new master
+// look older, and not the other way round.
 func (s *sentinel) ask(ctx context.Context) (w report) {
-	for {
-		kept := s.conn != nil
+	err := s.Ask(ctx, func() []resp.Step {
 		w = report{namedAt: time.Now()}
-		if w.err = s.query(ctx, &w); w.err == nil {
-			s.answered = true
-			return w
+		return []resp.Step{
+			{Command: []string{"SENTINEL", "MASTER", s.set}, OnReply: w.takeEpoch},
+			{
+				Command: []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.set},
+				OnReply: w.takeMaster,
+			},
 		}
-		s.hangUp()
-		if !kept || ctx.Err() != nil { // the sentinel may have ended the connection long ago
-			w.err = s.withRemedy(w.err)
-			return w
-		}
+	})
+	if s.answered = s.answered || err == nil; err != nil {
+		w.err = s.withRemedy(err)
 	}
-}
-
-// hangUp closes the connection, if there is one.
-func (s *sentinel) hangUp() {
-	if s.conn != nil {
-		_ = endpoint.Abort(s.conn.Conn)
-		s.conn = nil
-	}
-}
-
-// query sends the commands. The first one is for the epoch. So a change between the two makes a new
-// master look older, and not the other way round.
-func (s *sentinel) query(ctx context.Context, w *report) error {
-	var steps []resp.Step
-	if s.conn == nil {
-		conn, err := s.dialer.Open(ctx)
-		if err != nil {
-			return err
-		}
-		s.conn, steps = resp.NewConn(conn), s.endpoint.Handshake()
-	}
-	conn := s.conn.Conn
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = endpoint.Abort(conn) })
-	err := s.conn.Do(append(
-		steps,
-		resp.Step{Command: []string{"SENTINEL", "MASTER", s.set}, OnReply: w.takeEpoch},
-		resp.Step{
-			Command: []string{"SENTINEL", "GET-MASTER-ADDR-BY-NAME", s.set}, OnReply: w.takeMaster,
-		},
-	)...)
-	if !stop() && err != nil {
-		return errSilent
-	}
-	return err
+	return w
 }
 
 // takeEpoch takes the fields of the master. If a sentinel does not show them, the epoch is 0. But
@@ -142,15 +90,15 @@ func isHost(text string) bool {
 	})
 }
 
-// withRemedy returns the error of a sentinel, with what to do about it and without a password.
+// withRemedy returns the error of a sentinel, with what to do about it.
 func (s *sentinel) withRemedy(err error) error {
-	text := endpoint.WithoutPassword(err, s.endpoint.Password).Error()
+	text := err.Error()
 	var none *unknownSetError
 	remedy := ""
 	switch {
 	case errors.As(err, &none):
 		return fmt.Errorf("sentinel %s knows no master set %q: correct master_set in the node's "+
-			"URL, or let the sentinel monitor it (%w)", s.endpoint.Address, s.set, err)
+			"URL, or let the sentinel monitor it (%w)", s.Endpoint.Address, s.set, err)
 	case strings.HasPrefix(text, "NOAUTH "):
 		remedy = ": put sentinel_password into the node's URL"
 	case strings.HasPrefix(text, "WRONGPASS "):
@@ -160,8 +108,8 @@ func (s *sentinel) withRemedy(err error) error {
 			"+sentinel|get-master-addr-by-name and +sentinel|master"
 	case strings.Contains(text, "unknown command"):
 		remedy = ": it is no sentinel; give the address of one, or leave out master_set"
-	case err == resp.ErrUnanswered && !s.answered && s.endpoint.TLS == nil:
+	case err == resp.ErrUnanswered && !s.answered && s.Endpoint.TLS == nil:
 		remedy = "; if the sentinel wants TLS, give rediss:// and sentinel_tls=true"
 	}
-	return fmt.Errorf("sentinel %s: %s%s", s.endpoint.Address, text, remedy)
+	return fmt.Errorf("sentinel %s: %s%s", s.Endpoint.Address, text, remedy)
 }

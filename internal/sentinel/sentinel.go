@@ -14,20 +14,16 @@ import (
 )
 
 const (
-	// AskEvery is how often each sentinel is asked at least, at random times.
-	AskEvery = time.Second
 	// Grace is how long FindMaster waits for further sentinels when one has answered.
 	Grace = 100 * time.Millisecond
-	// answerTimeout is how long one answer may take.
-	answerTimeout = time.Second
 	// AgreeWithin is how long sentinels need at most until all that reach each other name the new
 	// master: each publishes what it knows every two seconds.
 	AgreeWithin = 2 * time.Second
 	// DeposedFor is for how long a client may use an old master after another client has seen the
 	// new one. The sentinels have to agree, the client has to ask the next time, and its answer may
-	// take answerTimeout. A quarantine lasts that much longer, so it also waits for what is
+	// take AnswerTimeout. A quarantine lasts that much longer, so it also waits for what is
 	// granted meanwhile.
-	DeposedFor = AgreeWithin + AskEvery + answerTimeout
+	DeposedFor = AgreeWithin + endpoint.AskEvery + endpoint.AnswerTimeout
 )
 
 // Sentinels knows which server is the master of one node, if Sentinel watches that.
@@ -82,14 +78,14 @@ func New(
 	notify func(),
 ) *Sentinels {
 	all := &Sentinels{
-		reportTTL: ttl, timeout: e.DialTimeout + answerTimeout + endpoint.DialGrace, notify: notify,
-		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
+		reportTTL: ttl, timeout: e.DialTimeout + endpoint.AnswerTimeout + endpoint.DialGrace,
+		notify: notify, changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
 	}
 	for i := range e.Sentinels {
 		s := &e.Sentinels[i]
 		all.all = append(all.all, &sentinel{
-			index: i, set: e.MasterSet, endpoint: s, wanted: make(chan struct{}, 1),
-			dialer: endpoint.NewDialer(s, dial, logger),
+			endpoint.NewAsker(s, endpoint.NewLogins(s, nil, nil), dial, logger), i, e.MasterSet,
+			false,
 		})
 	}
 	return all
@@ -136,10 +132,7 @@ func (all *Sentinels) startRound() (round int) {
 	round = all.round
 	all.mu.Unlock()
 	for _, s := range all.all {
-		select {
-		case s.wanted <- struct{}{}:
-		default: // one is wanted already
-		}
+		s.Want()
 	}
 	return round
 }
@@ -171,7 +164,7 @@ func (all *Sentinels) decide(round int) (string, error) {
 		answered = answered || w.err == nil && w.round >= round
 		err := w.err
 		if err == nil {
-			err = fmt.Errorf("sentinel %s: no answer in time", all.all[i].endpoint.Address)
+			err = fmt.Errorf("sentinel %s: %w", all.all[i].Endpoint.Address, endpoint.ErrSilent)
 		}
 		reasons = append(reasons, err.Error())
 	}
