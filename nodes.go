@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -17,6 +18,7 @@ func (c *Client) Nodes() []NodeStatus {
 		if n.Lacking {
 			n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
 		}
+		failed := &n.Stats.Failures
 		all = append(all, NodeStatus{
 			Addr: n.Addr, Group: groups[i], State: NodeState(n.State), Until: n.Until, Err: n.Err,
 			Pending: n.Pending, PendingReleases: n.PendingReleases,
@@ -24,8 +26,15 @@ func (c *Client) Nodes() []NodeStatus {
 			Stats: NodeStats{
 				Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
 				Latency:  LatencyHistogram{n.Stats.Latency},
-				Failures: NodeFailures(n.Stats.Failures),
 				Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
+				Failures: NodeFailures{
+					Timeout: failed[stats.FailedTimeout], Connection: failed[stats.FailedConnection],
+					Down: failed[stats.FailedDown], Quarantined: failed[stats.FailedQuarantined],
+					Server: failed[stats.FailedServer], Protocol: failed[stats.FailedProtocol],
+					DataLoss:      failed[stats.FailedDataLoss],
+					QueuedTooLong: failed[stats.FailedQueuedTooLong],
+					Overloaded:    failed[stats.FailedOverload],
+				},
 			},
 		})
 	}

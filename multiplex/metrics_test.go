@@ -3,7 +3,6 @@ package multiplex
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,10 +18,12 @@ import (
 // failures are the reasons that were counted for node i.
 func failures(m *Mux, i int) map[string]uint64 {
 	all := make(map[string]uint64)
-	v := reflect.ValueOf(m.Nodes()[i].Stats.Failures)
-	for f := range v.NumField() {
-		if n := v.Field(f).Uint(); n > 0 {
-			all[v.Type().Field(f).Name] = n
+	for f, n := range m.Nodes()[i].Stats.Failures {
+		if n > 0 {
+			all[[...]string{
+				"Timeout", "Connection", "Down", "Quarantined", "Server", "Protocol", "DataLoss",
+				"QueuedTooLong", "Overloaded",
+			}[f]] = n
 		}
 	}
 	return all

@@ -10,7 +10,7 @@ import (
 type Node struct {
 	flushes, operations   atomic.Uint64 // made, and carried by them
 	latency               Histogram     // of flushes
-	failures              [nodeFailures]atomic.Uint64
+	failures              [Failures]atomic.Uint64
 	connects, disconnects atomic.Uint64
 }
 
@@ -28,29 +28,15 @@ const (
 	FailedDataLoss
 	FailedQueuedTooLong
 	FailedOverload
-	nodeFailures
+	Failures // how many reasons there are
 )
 
-// NodeStats are counts about one node since New. lockpipe.NodeStats has the same fields, and says
-// what they mean.
+// NodeStats are counts about one node since New: see lockpipe.NodeStats.
 type NodeStats struct {
 	Flushes, Operations   uint64
 	Latency               Snapshot
-	Failures              NodeFailures
+	Failures              [Failures]uint64 // by the reason: see lockpipe.NodeFailures
 	Connects, Disconnects uint64
-}
-
-// NodeFailures are numbers of operations for which a node has not voted, by the reason.
-// lockpipe.NodeFailures has the same fields, and says what they mean.
-type NodeFailures struct {
-	Timeout           uint64
-	Connection        uint64
-	Down, Quarantined uint64
-	Server            uint64
-	Protocol          uint64
-	DataLoss          uint64
-	QueuedTooLong     uint64
-	Overloaded        uint64
 }
 
 // CountFailure counts a failure of several operations.
@@ -77,15 +63,12 @@ func (n *Node) FlushEnded(took time.Duration) { n.latency.Observe(took) }
 
 // Stats returns the counts. They are not taken at one moment.
 func (n *Node) Stats() NodeStats {
-	of := func(f NodeFailure) uint64 { return n.failures[f].Load() }
-	return NodeStats{
+	s := NodeStats{
 		Flushes: n.flushes.Load(), Operations: n.operations.Load(), Latency: n.latency.Snapshot(),
 		Connects: n.connects.Load(), Disconnects: n.disconnects.Load(),
-		Failures: NodeFailures{
-			Timeout: of(FailedTimeout), Connection: of(FailedConnection), Down: of(FailedDown),
-			Quarantined: of(FailedQuarantined), Server: of(FailedServer),
-			Protocol: of(FailedProtocol), DataLoss: of(FailedDataLoss),
-			QueuedTooLong: of(FailedQueuedTooLong), Overloaded: of(FailedOverload),
-		},
 	}
+	for f := range s.Failures {
+		s.Failures[f] = n.failures[f].Load()
+	}
+	return s
 }
