@@ -96,8 +96,8 @@ func (t *Term) failed() bool { return t.cold != nil && t.cold.failure != nil }
 
 // evaluate is what the manager calls when the time of a term's event has come. over says whether
 // the term is over. Otherwise next is the time of its next event. If the term is due for an
-// extension, that must begin at lingerUntil at the latest; 0 means that it is not due. A term whose
-// last extension failed, or that is late, does not linger.
+// extension, next is its deadline, and the extension must begin at lingerUntil at the latest; 0
+// means that it is not due. A term whose last extension failed, or that is late, does not linger.
 func (t *Term) evaluate(now instant) (next, lingerUntil instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,11 +121,4 @@ func (t *Term) unqueue() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queued = false
-}
-
-// deadline returns the end of validity, for the manager.
-func (t *Term) deadline() instant {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.until
 }

@@ -168,7 +168,7 @@ func TestAutoExtend_ChecksAgainWhatWasDue(t *testing.T) {
 		require.NoError(t, byHand.Err())
 
 		expired := hold(t, m, "expired", usualTTL, time.Hour)
-		_, due := expired.startAuto(expired.deadline())
+		_, due := expired.startAuto(expired.until)
 		require.False(t, due)
 	})
 }

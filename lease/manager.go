@@ -246,7 +246,7 @@ func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 		if m.ready.Len() == 0 || lingerUntil < m.lingerUntil {
 			m.lingerUntil = lingerUntil
 		}
-		m.ready.push(t, t.deadline())
+		m.ready.push(t, next)
 	}
 	m.startWorkers(now)
 	if m.events.Len() > 0 {

@@ -1,6 +1,7 @@
 package multiplex
 
 import (
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -140,10 +141,8 @@ func TestSentinel_AnOldMasterAndANewOneHaveOneVote(t *testing.T) {
 				synctest.Wait()
 				w.promote("new", 0)
 				if late {
-					m.nodes[0].Link.Current().Drop(&sentinel.SwitchedError{
-						From: "old:6379",
-						To:   "new:6379",
-					})
+					m.nodes[0].Link.Current().Drop(errors.New(
+						"the sentinels name new:6379 as the master now, in place of old:6379"))
 					close(hung)
 				}
 				err := <-got

@@ -64,16 +64,10 @@ func (f *Fleet) Node(c NodeConfig) *Node {
 // Admit leaves the client's entry on a server before its first vote, and reads those of others.
 // runID is the server's; "" if it does not show it. The error is why the server must not be used.
 func (n *Node) Admit(c *resp.Conn, runID string) error {
-	return n.renew(runID, func(args []string) (texts []string, err error) {
-		take := func(v resp.Value) error {
-			for _, item := range v.Items {
-				texts = append(texts, item.Text)
-			}
-			return v.Err()
-		}
+	return n.renew(runID, func(args []string) ([]string, error) {
 		command := append([]string{"EVALSHA", script.Layouts.SHA, "1", n.config.Key}, args...)
-		err = c.Do(resp.Step{Command: command, OnReply: take})
-		return texts, err
+		v, err := c.Ask(command...)
+		return v.Texts(), err
 	})
 }
 

@@ -50,9 +50,7 @@ func (v *interview) identify(layouts string) error {
 		v.step(anything, "CLIENT TRACKING", "OFF"),
 		v.step(anything, "CLIENT CACHING", "NO"), // an error while tracking is off
 		v.step(func(r resp.Value) bool {
-			for _, item := range r.Items {
-				v.facts.Layouts = append(v.facts.Layouts, item.Text)
-			}
+			v.facts.Layouts = r.Texts()
 			return r.Kind == '*'
 		}, "HGETALL", layouts),
 	)

@@ -62,14 +62,6 @@ type report struct {
 	namedAt time.Time // when it named the master
 }
 
-// SwitchedError is why a connection was given up, or not made.
-type SwitchedError struct{ From, To string }
-
-// Error names both servers.
-func (e *SwitchedError) Error() string {
-	return fmt.Sprintf("the sentinels name %s as the master now, in place of %s", e.To, e.From)
-}
-
 // New returns the sentinels of a node that has some. An answer of a sentinel that fails lasts
 // for ttl. dial and logger are those of endpoint.NewDialer. notify is called after each answer, by
 // the goroutines of the sentinels.
@@ -197,9 +189,8 @@ func (all *Sentinels) takeReport(place int, w report) {
 		w.master, w.epoch, w.namedAt = before.master, before.epoch, before.namedAt
 	}
 	all.reports[place] = w
-	master := all.newest()
-	if all.leave != nil && master != "" && master != all.using {
-		all.leave(&SwitchedError{all.using, master})
+	if why := all.switched(all.using); why != nil && all.leave != nil {
+		all.leave(why)
 	}
 	close(all.changed)
 	all.changed = make(chan struct{})
@@ -207,8 +198,16 @@ func (all *Sentinels) takeReport(place int, w report) {
 	all.notify()
 }
 
+// switched returns why a connection to a server must be left; nil if it may stay. mu is held.
+func (all *Sentinels) switched(from string) error {
+	if to := all.newest(); to != "" && to != from {
+		return fmt.Errorf("the sentinels name %s as the master now, in place of %s", to, from)
+	}
+	return nil
+}
+
 // StartUsing is called by the owner before it connects to the master. The context that it
-// returns ends with a SwitchedError when another server becomes the master.
+// returns ends when another server becomes the master, with that as the cause.
 func (all *Sentinels) StartUsing(
 	ctx context.Context, master string,
 ) (context.Context, context.CancelCauseFunc) {
@@ -216,20 +215,17 @@ func (all *Sentinels) StartUsing(
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.using, all.leave = master, leave
-	if newest := all.newest(); newest != "" && newest != master {
-		leave(&SwitchedError{master, newest})
+	if why := all.switched(master); why != nil {
+		leave(why)
 	}
 	return ctx, leave
 }
 
-// WhyLeave returns a SwitchedError if the master is another server than this.
+// WhyLeave returns why a connection to a server must be left; nil if it may stay.
 func (all *Sentinels) WhyLeave(address string) error {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if newest := all.newest(); newest != "" && newest != address {
-		return &SwitchedError{address, newest}
-	}
-	return nil
+	return all.switched(address)
 }
 
 // Confirmed is always true: sentinels that were cut off are not noticed sooner.
