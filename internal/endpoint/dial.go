@@ -40,9 +40,6 @@ type Dialer struct {
 	steps *steps // of the last connection
 }
 
-// errNoResult is the error of a call that returned neither of its results.
-var errNoResult = errors.New("Config.Dial returned neither a connection nor an error")
-
 // NewDialer returns a Dialer. All its servers have TLS, or none has. dial is nil for a net.Dialer.
 // logger logs a panic of dial, once; it is nil if another Dialer of the same function does.
 func NewDialer(e *Endpoint, dial DialFunc, logger *slog.Logger) *Dialer {
@@ -138,7 +135,7 @@ func (e *Endpoint) dial(ctx context.Context, dial DialFunc, s *steps) (net.Conn,
 	case err != nil:
 		return nil, err
 	case conn == nil:
-		return nil, errNoResult
+		return nil, errors.New("Config.Dial returned neither a connection nor an error")
 	case e.TLS == nil:
 		return conn, nil
 	}

@@ -1,5 +1,5 @@
 // Package endpoint says what a master is to the client: how the user names it, how a connection to
-// it is opened, and how the client logs in there.
+// it is opened, how the client logs in there, and how it asks a server who the master is.
 package endpoint
 
 import (

@@ -11,14 +11,12 @@ import (
 
 const sentinelPort = "26379"
 
-// sentinelParameters are those of a URL that only a master by Sentinel has.
-var sentinelParameters = [...]string{
-	"addr", "master_set", "sentinel_user", "sentinel_password", "sentinel_tls",
-}
-
-// sentinelParameter returns the first of them that is there; "" if there is none.
+// sentinelParameter returns the first parameter of a URL that only a master by Sentinel has; "" if
+// there is none.
 func sentinelParameter(query url.Values) string {
-	for _, name := range sentinelParameters {
+	for _, name := range [...]string{
+		"addr", "master_set", "sentinel_user", "sentinel_password", "sentinel_tls",
+	} {
 		if query.Has(name) {
 			return name
 		}
