@@ -18,7 +18,7 @@ func (c *Client) Nodes() []NodeStatus {
 		if n.Lacking {
 			n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
 		}
-		failed := &n.Stats.Failures
+		of := func(f stats.NodeFailure) uint64 { return n.Stats.Failures[f] }
 		all = append(all, NodeStatus{
 			Addr: n.Addr, Group: groups[i], State: NodeState(n.State), Until: n.Until, Err: n.Err,
 			Pending: n.Pending, PendingReleases: n.PendingReleases,
@@ -28,12 +28,11 @@ func (c *Client) Nodes() []NodeStatus {
 				Latency:  LatencyHistogram{n.Stats.Latency},
 				Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
 				Failures: NodeFailures{
-					Timeout: failed[stats.FailedTimeout], Connection: failed[stats.FailedConnection],
-					Down: failed[stats.FailedDown], Quarantined: failed[stats.FailedQuarantined],
-					Server: failed[stats.FailedServer], Protocol: failed[stats.FailedProtocol],
-					DataLoss:      failed[stats.FailedDataLoss],
-					QueuedTooLong: failed[stats.FailedQueuedTooLong],
-					Overloaded:    failed[stats.FailedOverload],
+					Timeout: of(stats.FailedTimeout), Connection: of(stats.FailedConnection),
+					Down: of(stats.FailedDown), Quarantined: of(stats.FailedQuarantined),
+					Server: of(stats.FailedServer), Protocol: of(stats.FailedProtocol),
+					DataLoss: of(stats.FailedDataLoss), Overloaded: of(stats.FailedOverload),
+					QueuedTooLong: of(stats.FailedQueuedTooLong),
 				},
 			},
 		})

@@ -284,7 +284,8 @@ func TestExtension_ByHandAndAutomatic(t *testing.T) {
 		pass(time.Hour - time.Minute)
 		require.NoError(t, term.Err())
 		require.NoError(t, extend(t, term, 2*time.Hour))
-		require.True(t, term.manager.timeOf(term.maxHoldEnd).Equal(term.Until()), "not beyond maxHold")
+		require.True(t, term.manager.timeOf(term.maxHoldEnd).Equal(term.Until()),
+			"not beyond maxHold")
 		pass(time.Minute)
 		require.Equal(t, errMaxHold, why(term.Err()))
 	})
