@@ -65,10 +65,7 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	for !s.holder().Known {
 		_, delay, f := s.advance()
 		require.Nil(t, f)
-		select {
-		case <-s.wake:
-		case <-time.After(delay):
-		}
+		s.sleep(time.After(delay))
 	}
 	cancel()
 	_, _, f = s.advance()

@@ -4,21 +4,6 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/wait"
-)
-
-// The turn of a waiting call begins on the goroutine that released its keys. That starts the
-// attempt at once, so that the nodes get it in the same flush as the release, and execute it after
-// that. Then the call is woken. waitingCall.actor says who may use the call's state meanwhile.
-const (
-	// inQueue: the call waits in the queue. Its own goroutine may only give up. If the queue lets
-	// the call run, the goroutine that is notified begins the turn, and sets itself.
-	inQueue int32 = iota
-	// itself: the call's own goroutine.
-	itself
-	// asleep: the call contends for a key and sleeps. Its own goroutine takes it when it is woken.
-	// One that releases the key may take it too, and puts it back into the queue.
-	asleep
 )
 
 const (
@@ -31,11 +16,6 @@ const (
 	placeRenewal = 20 * time.Millisecond
 )
 
-// awake reports whether it is the call's own turn to act.
-func (s *waitingCall) awake() bool {
-	return s.actor.Load() == itself || s.actor.CompareAndSwap(asleep, itself)
-}
-
 // blockedKey returns the key that the call can't get, as far as it knows: another process holds it,
 // or its group had no quorum, and other keys are in other groups. Empty: none is known.
 func (s *waitingCall) blockedKey() string {
@@ -45,39 +25,30 @@ func (s *waitingCall) blockedKey() string {
 	return s.reason.KeyWithoutQuorum()
 }
 
-// sleep ends the steps of the call until something wakes it. It contends for the key that it can't
-// get, so that other calls may have its other keys. If no such key is known, it keeps all of its
-// keys. sleep returns false if there is something to do at once.
-func (s *waitingCall) sleep() bool {
-	if !s.contending {
-		key := s.blockedKey()
-		if key == "" {
-			return true
-		}
-		s.contending = true
-		s.calls.locker.Queue.Contend(s.turn, key, s.stuck)
-		s.calls.locker.LeaveLines(s.keys...) // for its other keys
+// contend has the call, which runs, contend for the key that it can't get, so that other calls may
+// have its other keys. If no such key is known, the call keeps all of its keys.
+func (s *waitingCall) contend() {
+	key := s.blockedKey()
+	if s.contending || key == "" {
+		return
 	}
-	s.actor.Store(asleep)
-	return !s.released.Load() || !s.actor.CompareAndSwap(asleep, itself)
+	s.runs, s.contending = false, true
+	s.calls.locker.Queue.Contend(s.turn, key, s.stuck)
+	s.calls.locker.LeaveLines(s.keys...) // for its other keys
 }
 
 // retryTurn ends the contention of the call, and reports whether it is its turn. If not, the call
-// waits in the queue, for keys that other calls of the process have.
+// waits in the queue, for keys that other calls of the process have, or its turn is being begun.
 func (s *waitingCall) retryTurn() bool {
-	s.actor.Store(inQueue)
-	if !s.retry() {
-		return false
-	}
-	s.contending = false
-	s.actor.Store(itself)
-	return true
+	s.contending, s.runs = false, s.TakeTurn()
+	return s.runs
 }
 
-// retry has the queue end the contention of the call, and reports whether the call runs. If not, it
-// waits for other calls of this process, and leaves the line in which it is.
-func (s *waitingCall) retry() (runs bool) {
-	if runs = s.calls.locker.Queue.Retry(s.turn); !runs {
+// TakeTurn implements locker.NextCall, for any goroutine. If the call waits for other calls of this
+// process then, it leaves the line in which it is.
+func (s *waitingCall) TakeTurn() bool {
+	runs := s.calls.locker.Queue.Retry(s.turn)
+	if !runs {
 		s.calls.locker.LeaveLines(s.keys...)
 	}
 	return runs
@@ -86,22 +57,26 @@ func (s *waitingCall) retry() (runs bool) {
 // Run implements keyqueue.Caller.
 func (s *waitingCall) Run() { s.Begin(nil) }
 
-// Begin implements locker.NextCall. The call is in the queue.
-func (s *waitingCall) Begin(h *locker.Handoff) {
-	s.contending = false
+// Begin implements locker.NextCall. It does not block: each turn begins once, and the call takes
+// its turn before it contends again.
+func (s *waitingCall) Begin(h *locker.Handoff) { s.turns <- h }
+
+// Released implements keyqueue.Caller.
+func (s *waitingCall) Released() {
+	s.released.Store(true)
+	s.wakeUp()
+}
+
+// begin begins the turn of the call, with the lease that it is handed. It returns that lease if the
+// call keeps it.
+func (s *waitingCall) begin(h *locker.Handoff) *locker.Lease {
+	s.runs, s.contending = true, false
 	s.released.Store(false)
 	s.beginPolicy()
-	if h != nil {
-		s.granted = s.calls.locker.Accept(s.ctx, h, s.turn, &s.opts)
+	if h == nil {
+		return nil
 	}
-	// If the last attempt found no quorum, the call's own goroutine sees to the outage first.
-	if s.granted == nil && s.calls.locker.EndReason(s.ctx) == nil && !s.reason.IsNoQuorum() {
-		if todo := s.decide(); todo.Kind != wait.Wait {
-			s.startAttempt()
-		}
-	}
-	s.actor.Store(itself)
-	s.wakeUp()
+	return s.calls.locker.Accept(s.ctx, h, &s.opts)
 }
 
 // beginPolicy tells the policy that a turn begins. If the keys came from another call of this
@@ -118,22 +93,6 @@ func (s *waitingCall) beginPolicy() {
 	default:
 		s.policy.Continue()
 	}
-}
-
-// Released implements keyqueue.Caller.
-func (s *waitingCall) Released() {
-	if s.TakeTurn() {
-		s.Begin(nil)
-		return
-	}
-	s.released.Store(true)
-	s.wakeUp()
-}
-
-// TakeTurn implements locker.NextCall, for another goroutine. It returns false if the call does not
-// sleep, or waits in the queue for other keys now.
-func (s *waitingCall) TakeTurn() bool {
-	return s.actor.CompareAndSwap(asleep, inQueue) && s.retry()
 }
 
 // Reserving implements keyqueue.Caller. It bounds the time of the reservation. One that begins

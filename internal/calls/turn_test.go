@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -24,47 +25,65 @@ func contending(t *testing.T, keys ...string) (s *waitingCall) {
 	o.MinDelay, o.MaxDelay = time.Hour, time.Hour
 	s = newWaitingCall(t.Context(), c, keys, o)
 	require.True(t, s.enter())
-	_, delay, f := s.advance()
-	require.Nil(t, f)
-	require.Positive(t, delay)
-	require.Equal(t, asleep, s.actor.Load())
+	for !s.contending {
+		_, _, f := s.advance()
+		require.Nil(t, f)
+	}
 	return s
 }
 
-// ends has a call end whose attempt is under way.
-func ends(s *waitingCall) {
-	s.pending.Wait(s.ctx)
+// attempts returns how many attempts the client of the call has sent.
+func attempts(s *waitingCall) uint64 {
+	sent, _ := s.calls.locker.Mux.Muxes[0].Attempts()
+	return sent
+}
+
+// The goal: a call that the process releases its key for asks at once, also if it was just about to
+// sleep. It does not wait for its next timer.
+func TestTurn_AReleaseIsNotMissed(t *testing.T) {
+	t.Parallel()
+	s := contending(t, "x")
+	before := attempts(s)
+	s.calls.locker.Queue.Released(s.keys)
+	s.sleep(nil)
+	_, _, f := s.advance()
+	require.Nil(t, f)
+	require.Equal(t, before+1, attempts(s))
 	s.leave(nil)
 }
 
-// The goal: a call that is awake when the process releases its key does not sleep after that. It
-// asks at once, and does not wait for its next timer.
-func TestTurn_AReleaseIsNotMissedByACallThatIsAwake(t *testing.T) {
+// The goal: a call whose turn another goroutine takes gets it, also if it is about to take its turn
+// itself.
+func TestTurn_AnotherGoroutineTakesIt(t *testing.T) {
 	t.Parallel()
 	s := contending(t, "x")
-	require.True(t, s.awake())
-	select {
-	case <-s.wake:
-	default:
-	}
-	s.calls.locker.Queue.Released(s.keys)
-	require.Len(t, s.wake, 1)
-	require.False(t, s.sleep(), "there is something to do")
-	require.Equal(t, itself, s.actor.Load())
-	require.Zero(t, s.next())
-	require.True(t, s.pending.IsPending())
-	ends(s)
+	before := attempts(s)
+	require.True(t, s.TakeTurn())
+	require.False(t, s.retryTurn())
+	_, delay, f := s.advance()
+	require.Nil(t, f)
+	require.Equal(t, line.Forever, delay, "it does not know yet what it is handed")
+	s.Begin(nil)
+	s.sleep(nil)
+	_, _, f = s.advance()
+	require.Nil(t, f)
+	require.Equal(t, before+1, attempts(s))
+	s.leave(nil)
 }
 
-// The goal: the release begins the turn of a call that sleeps.
-func TestTurn_AReleaseBeginsTheTurnOfACallThatSleeps(t *testing.T) {
+// The goal: a call that ends while another goroutine begins its turn takes the lease that it is
+// handed, and releases it.
+func TestTurn_ACallThatEndsTakesTheTurnThatBegins(t *testing.T) {
 	t.Parallel()
 	s := contending(t, "x")
-	s.calls.locker.Queue.Released(s.keys)
-	require.Len(t, s.wake, 1)
-	require.Equal(t, itself, s.actor.Load())
-	require.True(t, s.pending.IsPending())
-	ends(s)
+	require.True(t, s.TakeTurn())
+	go s.Begin(nil)
+	l, f := s.end(errFailed)
+	require.Nil(t, l)
+	require.ErrorIs(t, f.End, errFailed)
+	s.leave(nil)
+	require.Empty(t, s.turns)
+	require.False(t, s.calls.locker.Queue.Knows(s.keys))
 }
 
 // The goal: a call that tries again while another call of the process has one of its keys leaves
@@ -78,13 +97,15 @@ func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	require.True(t, runs && ok)
 	now := time.Now()
 	queue.Hold(other, now.Add(time.Hour))
-	require.True(t, s.awake())
+	before := attempts(s)
 	require.False(t, s.retryTurn())
-	require.False(t, s.awake(), "its own goroutine may only give up")
-	require.False(t, s.pending.IsPending())
+	_, delay, f := s.advance()
+	require.Nil(t, f)
+	require.Equal(t, line.Forever, delay, "it may only give up")
 	queue.Leave(other, now.Add(time.Hour)) // so it is not time to yield, however slow the test is
-	require.Len(t, s.wake, 1)
-	require.Equal(t, itself, s.actor.Load())
-	require.True(t, s.pending.IsPending())
-	ends(s)
+	s.sleep(nil)
+	_, _, f = s.advance()
+	require.Nil(t, f)
+	require.Equal(t, before+1, attempts(s))
+	s.leave(nil)
 }

@@ -24,34 +24,36 @@ type waitingCall struct {
 	keys  []string
 	opts  locker.Options
 	turn  *keyqueue.Call // in the queue; the lease keeps it when the call has ended
-	wake  chan struct{}  // of capacity 1: has advance called
 
-	actor        atomic.Int32 // who may use what is below: see turn.go
-	released     atomic.Bool  // the process released the key for which the call contends
-	reserving    atomic.Bool  // the time of a reservation runs
-	reservations atomic.Int32 // how many ended before the call had its turn
+	// What other goroutines tell the call.
+	turns        chan *locker.Handoff // of capacity 1: its turn in the queue begins
+	wake         chan struct{}        // of capacity 1: there may be something to do
+	released     atomic.Bool          // the process released the key for which the call contends
+	reserving    atomic.Bool          // the time of a reservation runs
+	reservations atomic.Int32         // how many ended before the call had its turn
 
-	behind     bool           // other calls of the process were before it
-	contending bool           // for a key that another process holds
-	granted    *locker.Lease  // that was handed to the call
-	pending    locker.Attempt // under way
-	own        string         // the token of the last attempt
+	// Of the call's goroutine. The call runs, or contends, or waits in the queue for its turn.
+	runs       bool   // it is its turn
+	contending bool   // for a key that another process holds
+	behind     bool   // other calls of the process were before it
+	own        string // the token of the last attempt
 	policy     wait.Policy
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	had, met   map[string]string // of several keys: who had each last, and when it was refused
 	stuck      bool              // who had the key has refused the call before
-	failed     bool              // an attempt failed, not only for its fence
-	reason     *locker.Failure   // of the last attempt that was decided; nil before the first
-	fenceRetry locker.FenceRetry // attempts that failed for their fence alone
-	again      bool              // the last one did: the next one follows at once
+	reason     *locker.Failure   // of the last attempt; nil before the first
 	parked     outage.Call       // during an outage
 	outage     *outage.Queue     // of parked: that of a group that lacks a quorum; nil: none yet
 }
 
 // newWaitingCall returns a call that is ready to enter the queue.
 func newWaitingCall(ctx context.Context, c *Calls, keys []string, o *locker.Options) *waitingCall {
-	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: *o, wake: make(chan struct{}, 1)}
+	s := &waitingCall{
+		calls: c, ctx: ctx, keys: keys, opts: *o, turns: make(chan *locker.Handoff, 1),
+		wake: make(chan struct{}, 1),
+	}
 	s.turn = &keyqueue.Call{Caller: s}
+	s.opts.Turn = s.turn
 	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
 	s.parked.Arrived, s.parked.Wake = o.Start, s.wakeUp
 	if len(keys) > 1 {
@@ -71,9 +73,7 @@ func (s *waitingCall) arbiter(key string, skip int) int {
 // enter puts the call into the queue, or reports that too many calls wait.
 func (s *waitingCall) enter() bool {
 	runs, ok := s.calls.locker.Queue.Enter(s.turn, s.keys, locker.MaxPending)
-	if s.behind = !runs; runs {
-		s.actor.Store(itself)
-	}
+	s.runs, s.behind = runs, !runs
 	return ok
 }
 
@@ -81,23 +81,28 @@ func (s *waitingCall) enter() bool {
 func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
 	timer := time.NewTimer(line.Forever)
 	defer timer.Stop()
-	ended, closing := s.ctx.Done(), s.calls.locker.Closing()
-	for {
+	for l == nil && f == nil {
 		var delay time.Duration
-		if l, delay, f = s.advance(); l != nil || f != nil {
-			s.leave(l)
-			return l, f
-		}
-		timer.Reset(delay)
-		select {
-		case <-s.wake:
-		case <-timer.C:
-		case <-ended:
-			ended = nil // the call notices it at the next step that it may take
-		case <-closing:
-			closing = nil
+		if l, delay, f = s.advance(); delay > 0 {
+			timer.Reset(delay)
+			l = s.sleep(timer.C)
 		}
 	}
+	s.leave(l)
+	return l, f
+}
+
+// sleep waits until something wakes the call. It returns the lease if that was handed to the call.
+func (s *waitingCall) sleep(over <-chan time.Time) *locker.Lease {
+	select {
+	case h := <-s.turns:
+		return s.begin(h)
+	case <-s.wake:
+	case <-over:
+	case <-s.ctx.Done():
+	case <-s.calls.locker.Closing():
+	}
+	return nil
 }
 
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
@@ -109,44 +114,48 @@ func (s *waitingCall) leave(l *locker.Lease) {
 	}
 }
 
-// advance takes all steps that can be taken now, and waits for the attempts. It returns the lease,
-// or the failure that ends the call, or the delay until the next step. It is called again after
-// each wake, when the delay is over, and when ctx or the client ends. After a lease or a failure
-// leave follows.
+// advance takes the next step. It returns the lease, or the failure that ends the call, or the
+// delay until the step after that. It is called again after each wake, when the delay is over, and
+// when ctx or the client ends. After a lease or a failure leave follows.
 func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker.Failure) {
-	if !s.awake() {
-		return nil, line.Forever, s.giveUp()
+	if end := s.calls.locker.EndReason(s.ctx); end != nil {
+		l, f = s.end(end)
+		return l, 0, f
 	}
-	for l == nil && f == nil {
-		if s.granted != nil {
-			return s.granted, 0, nil
-		}
-		if !s.pending.IsPending() {
-			if end := s.calls.locker.EndReason(s.ctx); end != nil {
-				return nil, 0, s.abort(end, time.Time{})
-			}
-			if delay = s.next(); delay > 0 {
-				return nil, delay, nil
-			}
-		}
-		l, f = s.finishAttempt()
+	if !s.runs && !s.contending {
+		return nil, line.Forever, nil
 	}
+	if s.released.Swap(false) {
+		s.policy.Begin(false)
+	}
+	todo := s.decide()
+	switch {
+	case todo.Kind == wait.Wait, !s.mayAttempt():
+		s.contend()
+		return nil, cmp.Or(todo.Delay, line.Forever), nil
+	case s.contending && !s.retryTurn():
+		return nil, line.Forever, nil
+	}
+	l, f = s.attempt()
 	return l, 0, f
 }
 
-// giveUp ends a call that waits in the queue, if ctx or the client has ended. It returns nil if the
-// call continues: if its turn begins now, it is woken.
-func (s *waitingCall) giveUp() *locker.Failure {
-	end := s.calls.locker.EndReason(s.ctx)
-	if end == nil {
-		return nil
+// end ends a call whose ctx or client has ended. If its turn is being begun, the call takes that.
+func (s *waitingCall) end(end error) (*locker.Lease, *locker.Failure) {
+	var until time.Time
+	if queue := &s.calls.locker.Queue; !s.runs {
+		if !s.contending {
+			until = queue.HeldUntil(s.turn)
+		}
+		if !queue.GiveUp(s.turn) {
+			if l := s.begin(<-s.turns); l != nil {
+				return l, nil
+			}
+		} else if !s.contending {
+			s.behind = true
+		}
 	}
-	until := s.calls.locker.Queue.HeldUntil(s.turn)
-	if !s.calls.locker.Queue.GiveUp(s.turn) {
-		return nil
-	}
-	s.behind = true
-	return s.abort(end, until)
+	return nil, s.abort(end, until)
 }
 
 // abort returns the failure of a call that ctx or Close ended with end, while other calls of the
@@ -185,31 +194,6 @@ func (s *waitingCall) holder() line.Place {
 		return line.Place{}
 	}
 	return p
-}
-
-// next starts an attempt if it is time for one. Otherwise it returns the delay until the next step.
-func (s *waitingCall) next() (delay time.Duration) {
-	for {
-		if s.released.Swap(false) {
-			s.policy.Begin(false)
-		}
-		if s.again { // it continues the last attempt, so nothing may hold it up
-			s.startAttempt()
-			return 0
-		}
-		todo := s.decide()
-		switch {
-		case todo.Kind == wait.Wait, !s.mayAttempt():
-			if s.sleep() {
-				return cmp.Or(todo.Delay, line.Forever)
-			}
-		case s.contending && !s.retryTurn():
-			return line.Forever
-		default:
-			s.startAttempt()
-			return 0
-		}
-	}
 }
 
 // decide returns what the policy wants, and asks about the line as it wants.
@@ -256,34 +240,19 @@ func (s *waitingCall) finishOutage() {
 	}
 }
 
-// startAttempt starts the attempt that the policy wants.
-func (s *waitingCall) startAttempt() {
-	k := s.calls.locker
-	shared := s.opts.Fencing && (s.failed || k.Queue.HasWaiters(s.keys[0]))
-	s.pending = k.Acquire(s.keys, &s.opts, &s.fenceRetry, shared, len(s.keys))
-	s.pending.HoldBy(s.turn)
-	s.own, s.again = s.pending.Token(), false
-}
-
-// finishAttempt waits for the attempt. It returns the lease, or the failure that ends the call, or
-// neither if the call continues.
-func (s *waitingCall) finishAttempt() (*locker.Lease, *locker.Failure) {
-	k, a := s.calls.locker, s.pending
-	s.pending = locker.Attempt{}
-	l, f := k.Finish(s.ctx, &a, &s.opts, a.Wait(s.ctx))
-	if f == nil {
-		k.Queue.Hold(s.turn, l.Until())
-		return l, nil
-	}
+// attempt makes the attempt that the policy wants. It returns the lease, or the failure that ends
+// the call, or neither if the call continues.
+func (s *waitingCall) attempt() (*locker.Lease, *locker.Failure) {
+	l, f := s.calls.locker.Try(s.ctx, s.keys, &s.opts)
 	switch {
+	case f == nil:
+		return l, nil
 	case f.CutShort(s.ctx): // it says nothing new about the keys
 		if s.reason == nil {
 			s.reason = f
 		}
 	case !f.Retryable():
 		return nil, f
-	case s.opts.Fencing && s.fenceRetry.Next(&a):
-		s.again, s.reason = true, f // if ctx ends now, the keys were not held
 	default:
 		s.recordFailure(f)
 	}
@@ -295,7 +264,7 @@ func (s *waitingCall) recordFailure(f *locker.Failure) {
 	if !f.IsNoQuorum() { // without a quorum the next call would hardly find one
 		s.finishOutage()
 	}
-	s.failed, s.reason, s.stuck = true, f, true
+	s.own, s.reason, s.opts.Refused, s.stuck = f.Token, f, true, true
 	key := ""
 	if f.IsHeld() && len(f.Votes.Keys) > 0 {
 		key = f.Votes.Keys[0]

@@ -54,20 +54,19 @@ func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, 
 	if f := endedBefore(ctx); f != nil {
 		return nil, f
 	}
-	retry, takes, rivals := FenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
+	retry, takes, rivals := fenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
 	for {
-		a := k.newAttempt(h.Keys, o, &retry, false)
+		a := k.newAttempt(h.Keys, o, &retry)
 		a.lease.claim.Adopt(h, takes)
 		a.of = a.lease.claim.Acquire(o.TTL, len(h.Keys))
-		votes := a.Wait(ctx)
-		l, f := k.Finish(ctx, &a, o, votes)
+		l, f := k.finish(ctx, &a, o, time.Time{})
 		if f == nil {
 			return l, nil
 		}
 		var seen multiplex.Adoption
 		a.of.Adoption(&seen)
 		switch {
-		case retry.Next(&a):
+		case retry.next(&a):
 		case f.IsHeld() && seen.Missing:
 			return nil, &Failure{End: lease.ErrExpired}
 		case !f.IsHeld(), !seen.Taken, rivals == maxAdoptions:

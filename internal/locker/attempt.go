@@ -4,15 +4,14 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// Attempt is a try to acquire that is under way. The zero value is none.
-type Attempt struct {
+// attempt is a try to acquire that is under way.
+type attempt struct {
 	lease     *Lease
 	of        parts.Attempt
 	suspended time.Duration // for how long the machine had been before it was sent
@@ -21,43 +20,30 @@ type Attempt struct {
 // Suspended returns for how long the machine was suspended until now: see lease.Grant.
 func (k *Locker) Suspended() time.Duration { return k.several[0].Suspended() }
 
-// newAttempt returns an attempt that is not sent yet: see Acquire.
-func (k *Locker) newAttempt(keys []string, o *Options, retry *FenceRetry, shared bool) Attempt {
+// newAttempt returns an attempt that is not sent yet: see acquire.
+func (k *Locker) newAttempt(keys []string, o *Options, retry *fenceRetry) attempt {
 	suspended := k.Suspended() // before the time from which the validity counts
-	return Attempt{
-		lease: k.newLease(o, keys, retry.floor, o.fencesWanted(shared)), suspended: suspended,
+	return attempt{
+		lease: k.newLease(o, keys, retry.floor, k.fencesWanted(keys, o)), suspended: suspended,
 	}
 }
 
-// Acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call,
-// and shared says that other calls of the process wait for the keys. batchKeys is how many keys are
-// asked for together.
-func (k *Locker) Acquire(keys []string, o *Options, retry *FenceRetry, shared bool,
-	batchKeys int,
-) Attempt {
-	a := k.newAttempt(keys, o, retry, shared)
+// acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call.
+// batchKeys is how many keys are asked for together.
+func (k *Locker) acquire(keys []string, o *Options, retry *fenceRetry, batchKeys int) attempt {
+	a := k.newAttempt(keys, o, retry)
 	a.of = a.lease.claim.Acquire(o.TTL, batchKeys)
 	return a
 }
 
-// HoldBy has a call of the queue own the keys of the lease, if the attempt succeeds.
-func (a *Attempt) HoldBy(turn *keyqueue.Call) { a.lease.holder = turn }
-
-// IsPending reports whether there is an attempt.
-func (a *Attempt) IsPending() bool { return a.of != nil }
-
-// Token returns the token of the attempt.
-func (a *Attempt) Token() string { return a.lease.claim.Token() }
-
-// Wait returns the outcome of the attempt.
-func (a *Attempt) Wait(ctx context.Context) multiplex.Outcome { return a.of.Wait(ctx, time.Time{}) }
-
-// Finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended.
-func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multiplex.Outcome) (
+// finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended. began
+// is when the first of several attempts was waited for: see parts.Attempt.Wait.
+func (k *Locker) finish(ctx context.Context, a *attempt, o *Options, began time.Time) (
 	*Lease, *Failure,
 ) {
+	votes := a.of.Wait(ctx, began)
 	if votes.Result != multiplex.Won {
-		f := &Failure{Votes: votes, Closing: k.IsClosing()}
+		f := &Failure{Votes: votes, Closing: k.IsClosing(), Token: a.lease.Token()}
 		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
 		return nil, f
 	}
@@ -87,6 +73,6 @@ func (k *Locker) Finish(ctx context.Context, a *Attempt, o *Options, votes multi
 
 // cleanUp waits until the nodes have answered the release of an attempt for so many keys that
 // failed. If it is not confirmed, at worst the next attempt is refused.
-func (a *Attempt) cleanUp(ctx context.Context, keys int) {
+func (a *attempt) cleanUp(ctx context.Context, keys int) {
 	_ = a.lease.claim.Release(keys).Wait(ctx, time.Time{})
 }

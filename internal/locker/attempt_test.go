@@ -17,11 +17,10 @@ func TestFinish_GivesNoLeaseBehindTheEndOfCtx(t *testing.T) {
 	k := newLocker(t, servertest.Start(t, 3).URLs(), awake, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := &Options{TTL: ttl}
-	a := k.Acquire([]string{"x"}, o, new(FenceRetry), false, 1)
-	votes := a.of.Wait(ctx, time.Time{})
-	require.Equal(t, multiplex.Won, votes.Result)
+	a := k.acquire([]string{"x"}, o, new(fenceRetry), 1)
+	require.Equal(t, multiplex.Won, a.of.Wait(ctx, time.Time{}).Result)
 	cancel()
-	l, f := k.Finish(ctx, &a, o, votes)
+	l, f := k.finish(ctx, &a, o, time.Time{})
 	require.Nil(t, l)
 	require.True(t, f.CutShort(ctx))
 	l, f = k.Try(t.Context(), []string{"x"}, o) // its acquire is behind the release

@@ -10,8 +10,8 @@ type Each struct {
 	Lease   *Lease
 	Failure *Failure
 
-	attempt Attempt
-	retry   FenceRetry
+	attempt attempt
+	retry   fenceRetry
 	decided bool
 }
 
@@ -45,7 +45,7 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 	began := time.Now()
 	for i := range all {
 		if e, key := &all[i], keys[i:i+1]; !e.decided {
-			e.attempt = k.Acquire(key, o, &e.retry, k.hasWaiters(key, o), left)
+			e.attempt = k.acquire(key, o, &e.retry, left)
 		}
 	}
 	for i := range all {
@@ -53,9 +53,8 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 		if e.decided {
 			continue
 		}
-		e.Lease, e.Failure = k.Finish(ctx, &e.attempt, o,
-			e.attempt.of.Wait(ctx, began))
-		e.decided = e.Failure == nil || !o.Fencing || !e.retry.Next(&e.attempt)
+		e.Lease, e.Failure = k.finish(ctx, &e.attempt, o, began)
+		e.decided = e.Failure == nil || !o.Fencing || !e.retry.next(&e.attempt)
 		if !e.decided {
 			again++
 		}

@@ -20,7 +20,8 @@ type Failure struct {
 	// attempt.
 	Votes       multiplex.Outcome
 	Passed, TTL time.Duration
-	Closing     bool // the client was being closed when the votes were counted
+	Token       string // of the last attempt; nodes may still have it for a moment
+	Closing     bool   // the client was being closed when the votes were counted
 	// End is why the call ended before it was granted: ctx's error, lease.ErrClosed or
 	// batch.ErrOverloaded. It is nil if the votes have it too.
 	End error

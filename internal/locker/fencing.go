@@ -5,34 +5,28 @@ package locker
 // between.
 const maxFenceRetries = 3
 
-// fencesWanted returns how many fences an attempt asks for, at most. shared says that other calls
-// of the process wait for the keys.
-func (o *Options) fencesWanted(shared bool) int64 {
+// fencesWanted returns how many fences an attempt asks for, at most. They are many if the lease may
+// be handed to other calls of the process.
+func (k *Locker) fencesWanted(keys []string, o *Options) int64 {
 	switch {
 	case !o.Fencing:
 		return 0
-	case shared:
+	case o.Refused || k.Queue.HasWaiters(keys[0]):
 		return 1 + maxFencedHandoffs
 	}
 	return 1
 }
 
-// hasWaiters reports whether other calls of the process wait for the keys of a call with fencing,
-// so that its lease may be handed to them.
-func (k *Locker) hasWaiters(keys []string, o *Options) bool {
-	return o.Fencing && k.Queue.HasWaiters(keys[0])
-}
-
-// FenceRetry is what a call knows of its attempts that failed because their fences were too low.
+// fenceRetry is what a call knows of its attempts that failed because their fences were too low.
 // The zero value knows of none.
-type FenceRetry struct {
+type fenceRetry struct {
 	floor    int64 // the fence of the next attempt must be above it
 	attempts int   // how many failed in a row
 }
 
-// Next takes an attempt that failed, and reports whether to make another one at once, with a higher
+// next takes an attempt that failed, and reports whether to make another one at once, with a higher
 // fence. What the failed one has left is released ahead of that on each node.
-func (g *FenceRetry) Next(a *Attempt) (again bool) {
+func (g *fenceRetry) next(a *attempt) (again bool) {
 	seen, again := a.of.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
 		g.floor = max(g.floor, seen)

@@ -23,22 +23,22 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	}
 	k := newLocker(t, nodes.URLs(), awake, nil)
 	o := &Options{TTL: ttl, Fencing: true}
-	retry := new(FenceRetry)
-	stale := k.Acquire([]string{"x"}, o, retry, false, 1)
-	_, f := k.Finish(t.Context(), &stale, o, stale.of.Wait(t.Context(), time.Time{}))
+	retry := new(fenceRetry)
+	stale := k.acquire([]string{"x"}, o, retry, 1)
+	_, f := k.finish(t.Context(), &stale, o, time.Time{})
 	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
 	for range 2 {
 		for range maxFenceRetries {
-			require.True(t, retry.Next(&stale))
+			require.True(t, retry.next(&stale))
 		}
-		require.False(t, retry.Next(&stale), "a call does not hurry for ever after clocks that run faster")
+		require.False(t, retry.next(&stale), "a call does not hurry for ever after clocks that run faster")
 	}
 	require.Equal(t, ahead, retry.floor)
 	retry.floor = ahead + 1
-	_ = retry.Next(&stale)
+	_ = retry.next(&stale)
 	require.Equal(t, ahead+1, retry.floor, "and never goes back")
-	a := k.Acquire([]string{"x"}, o, retry, false, 1)
-	l, f := k.Finish(t.Context(), &a, o, a.of.Wait(t.Context(), time.Time{}))
+	a := k.acquire([]string{"x"}, o, retry, 1)
+	l, f := k.finish(t.Context(), &a, o, time.Time{})
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
 }

@@ -76,7 +76,7 @@ func (k *Locker) newManagers(reachable func() bool) (all [kinds]*lease.Manager) 
 // a quorum reachable.
 func (k *Locker) NodesChanged() <-chan struct{} { return *k.changed.Load() }
 
-// hold begins the term of a lease.
+// hold begins the term of a lease. Its call in the queue, if it has one, holds the keys.
 func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
 	managers := &k.several
 	if !l.claim.HasSeveral() {
@@ -86,7 +86,11 @@ func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
 	if o.HasFunction {
 		of = withFunction
 	}
-	return managers[of].Hold(&l.term, l, grant)
+	err := managers[of].Hold(&l.term, l, grant)
+	if err == nil && l.holder != nil {
+		k.Queue.Hold(l.holder, l.Until())
+	}
+	return err
 }
 
 // Outage returns the queue of a group of these keys that has no quorum that can grant. If there is

@@ -27,6 +27,7 @@ type NextCall interface {
 	// has come: Begin must follow.
 	TakeTurn() bool
 	// Begin begins the turn of the call, with the lease that it is handed; nil: it is handed none.
+	// It does not block. The call takes the lease, or releases it.
 	Begin(h *Handoff)
 }
 
@@ -50,9 +51,14 @@ func (k *Locker) successor(l *Lease) NextCall {
 	}
 	if l.holder == nil {
 		// It did not wait, so calls that came later contend as with another process.
-		if next, ok := k.Queue.Contender(l.Keys()).(NextCall); ok && next.TakeTurn() {
+		next, ok := k.Queue.Contender(l.Keys()).(NextCall)
+		switch {
+		case !ok:
+			return nil
+		case next.TakeTurn():
 			return next
 		}
+		next.Released() // it sees what it waits for now
 		return nil
 	}
 	now := time.Now()
@@ -83,11 +89,11 @@ func (l *Lease) handOff(next NextCall) bool {
 	return ok
 }
 
-// Accept makes the handed lease that of a call, which is in the queue with this turn. It returns
-// nil, and the lease is released, if the call can't keep it: its ctx has ended, too little of its
-// time is left, or it wants a fence and the nodes know of none.
-func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o *Options) *Lease {
-	l := &Lease{locker: k, claim: h.claim, fence: h.fence, holder: turn}
+// Accept makes the handed lease that of a call that has its turn. It returns nil, and the lease is
+// released, if the call can't keep it: its ctx has ended, too little of its time is left, or it
+// wants a fence and the nodes know of none.
+func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
+	l := &Lease{locker: k, claim: h.claim, fence: h.fence, holder: o.Turn}
 	if !o.Fencing {
 		l.fence = -h.fence
 	}
@@ -105,7 +111,6 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, turn *keyqueue.Call, o 
 	}
 	k.handovers.Add(1)
 	k.Outcomes.CallGranted(o.Kind, l.term.Began().Sub(o.Start))
-	k.Queue.Hold(turn, l.Until())
 	return l
 }
 

@@ -21,7 +21,7 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		slept := time.Hour
 		k := newLocker(t, []string{"node:1"}, func(time.Time) time.Duration { return slept },
 			hangingDial)
-		o := &Options{TTL: ttl}
+		o := &Options{TTL: ttl, Turn: new(keyqueue.Call)}
 		until := time.Now().Add(lease.Validity(o.TTL))
 		give := func() *Handoff {
 			claim := new(parts.Claim)
@@ -31,16 +31,16 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 
 		g := give()
 		slept += 4 * time.Second
-		l := k.Accept(t.Context(), g, new(keyqueue.Call), o)
+		l := k.Accept(t.Context(), g, o)
 		require.Equal(t, until.Add(-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
-		require.Nil(t, k.Accept(t.Context(), g, new(keyqueue.Call), o))
+		require.Nil(t, k.Accept(t.Context(), g, o))
 
 		over, cancel := context.WithCancel(t.Context())
 		cancel()
-		require.Nil(t, k.Accept(over, give(), new(keyqueue.Call), o))
+		require.Nil(t, k.Accept(over, give(), o))
 	})
 }
 
@@ -83,8 +83,7 @@ func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
 			claim.Init(k.Mux, []string{"k"}, "token", "")
 			l := k.Accept(t.Context(), &Handoff{
 				claim, time.Now().Add(lease.Validity(ttl)), 0, 0,
-			}, new(keyqueue.Call), &Options{TTL: ttl})
-			l.holder = nil // it did not wait in the queue
+			}, &Options{TTL: ttl}) // it did not wait in the queue
 			c := &contender{queue: &k.Queue, endFirst: func() { endFirst(l) }}
 			c.turn.Caller = c
 			_, ok := k.Queue.Enter(&c.turn, []string{"k"}, 1)

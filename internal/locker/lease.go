@@ -43,7 +43,7 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 		l, memory.lease.claim = &memory.lease, &memory.claim
 		l.claim.UseMemory(&memory.attempts)
 	}
-	l.locker = k
+	l.locker, l.holder = k, o.Turn
 	random := k.tokens.Next()
 	l.claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
 	if fences > 0 {

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
@@ -19,7 +20,9 @@ type Options struct {
 	MinDelay, MaxDelay time.Duration // between two attempts of a call that waits
 	Count              int           // how many keys AcquireAny takes; 0: another call
 	Fencing            bool
-	HasFunction        bool // the call runs a function while it holds the lease
+	Refused            bool           // an attempt of the call has failed before
+	Turn               *keyqueue.Call // in Locker.Queue; nil: the call does not wait there
+	HasFunction        bool           // the call runs a function while it holds the lease
 }
 
 // RetryDelay returns a random delay between two attempts of a call that waits.

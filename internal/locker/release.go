@@ -98,7 +98,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 	}
 	r.attempt = l.claim.Release(keys)
 	if r.first {
-		k.passOn(l, next) // behind the release, so that both go in one flush
+		k.passOn(l, next) // the next attempt goes behind the release
 	}
 	if !errors.Is(end, lease.ErrReleased) {
 		k.Outcomes.Released(stats.AlreadyEnded)

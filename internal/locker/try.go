@@ -1,6 +1,9 @@
 package locker
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // TryAcquire makes one try for all keys.
 func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
@@ -24,14 +27,14 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 	if f := endedBefore(ctx); f != nil {
 		return nil, f
 	}
-	var retry FenceRetry
+	var retry fenceRetry
 	for {
-		a := k.Acquire(keys, o, &retry, k.hasWaiters(keys, o), len(keys))
-		l, f := k.Finish(ctx, &a, o, a.Wait(ctx))
+		a := k.acquire(keys, o, &retry, len(keys))
+		l, f := k.finish(ctx, &a, o, time.Time{})
 		if o.Count > 0 && f.IsHeld() {
 			a.cleanUp(ctx, len(keys)) // the next look must not see what it left
 		}
-		if f == nil || !o.Fencing || !retry.Next(&a) || ctx.Err() != nil {
+		if f == nil || !o.Fencing || !retry.next(&a) || ctx.Err() != nil {
 			return l, f
 		}
 	}
