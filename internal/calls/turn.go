@@ -57,9 +57,13 @@ func (s *waitingCall) TakeTurn() bool {
 // Run implements keyqueue.Caller.
 func (s *waitingCall) Run() { s.Begin(nil) }
 
-// Begin implements locker.NextCall. It does not block: each turn begins once, and the call takes
-// its turn before it contends again.
-func (s *waitingCall) Begin(h *locker.Handoff) { s.turns <- h }
+// Begin implements locker.NextCall. The turn begins once, and the call takes it before another one
+// can begin.
+func (s *waitingCall) Begin(h *locker.Handoff) {
+	s.handed = h
+	s.begun.Store(true)
+	s.wakeUp()
+}
 
 // Released implements keyqueue.Caller.
 func (s *waitingCall) Released() {
@@ -67,16 +71,16 @@ func (s *waitingCall) Released() {
 	s.wakeUp()
 }
 
-// begin begins the turn of the call, with the lease that it is handed. It returns that lease if the
-// call keeps it.
-func (s *waitingCall) begin(h *locker.Handoff) *locker.Lease {
+// begin begins the turn of the call. It returns the lease that was handed to the call, if the call
+// keeps it.
+func (s *waitingCall) begin() *locker.Lease {
 	s.runs, s.contending = true, false
 	s.released.Store(false)
 	s.beginPolicy()
-	if h == nil {
+	if s.handed == nil {
 		return nil
 	}
-	return s.calls.locker.Accept(s.ctx, h, &s.opts)
+	return s.calls.locker.Accept(s.ctx, s.handed, &s.opts)
 }
 
 // beginPolicy tells the policy that a turn begins. If the keys came from another call of this

@@ -26,11 +26,12 @@ type waitingCall struct {
 	turn  *keyqueue.Call // in the queue; the lease keeps it when the call has ended
 
 	// What other goroutines tell the call.
-	turns        chan *locker.Handoff // of capacity 1: its turn in the queue begins
-	wake         chan struct{}        // of capacity 1: there may be something to do
-	released     atomic.Bool          // the process released the key for which the call contends
-	reserving    atomic.Bool          // the time of a reservation runs
-	reservations atomic.Int32         // how many ended before the call had its turn
+	wake         chan struct{}   // of capacity 1: there may be something to do
+	begun        atomic.Bool     // its turn in the queue begins
+	handed       *locker.Handoff // with the turn; set before begun
+	released     atomic.Bool     // the process released the key for which the call contends
+	reserving    atomic.Bool     // the time of a reservation runs
+	reservations atomic.Int32    // how many ended before the call had its turn
 
 	// Of the call's goroutine. The call runs, or contends, or waits in the queue for its turn.
 	runs       bool   // it is its turn
@@ -48,10 +49,7 @@ type waitingCall struct {
 
 // newWaitingCall returns a call that is ready to enter the queue.
 func newWaitingCall(ctx context.Context, c *Calls, keys []string, o *locker.Options) *waitingCall {
-	s := &waitingCall{
-		calls: c, ctx: ctx, keys: keys, opts: *o, turns: make(chan *locker.Handoff, 1),
-		wake: make(chan struct{}, 1),
-	}
+	s := &waitingCall{calls: c, ctx: ctx, keys: keys, opts: *o, wake: make(chan struct{}, 1)}
 	s.turn = &keyqueue.Call{Caller: s}
 	s.opts.Turn = s.turn
 	s.policy.Key, s.policy.MaxDelay, s.policy.Arbiter = keys[0], o.MaxDelay, s.arbiter
@@ -85,24 +83,21 @@ func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
 		var delay time.Duration
 		if l, delay, f = s.advance(); delay > 0 {
 			timer.Reset(delay)
-			l = s.sleep(timer.C)
+			s.sleep(timer.C)
 		}
 	}
 	s.leave(l)
 	return l, f
 }
 
-// sleep waits until something wakes the call. It returns the lease if that was handed to the call.
-func (s *waitingCall) sleep(over <-chan time.Time) *locker.Lease {
+// sleep waits until something wakes the call.
+func (s *waitingCall) sleep(over <-chan time.Time) {
 	select {
-	case h := <-s.turns:
-		return s.begin(h)
 	case <-s.wake:
 	case <-over:
 	case <-s.ctx.Done():
 	case <-s.calls.locker.Closing():
 	}
-	return nil
 }
 
 // leave ends the call. If l was granted, l has its keys. Otherwise others may have them.
@@ -118,9 +113,13 @@ func (s *waitingCall) leave(l *locker.Lease) {
 // delay until the step after that. It is called again after each wake, when the delay is over, and
 // when ctx or the client ends. After a lease or a failure leave follows.
 func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker.Failure) {
+	if s.begun.Swap(false) {
+		if l = s.begin(); l != nil {
+			return l, 0, nil
+		}
+	}
 	if end := s.calls.locker.EndReason(s.ctx); end != nil {
-		l, f = s.end(end)
-		return l, 0, f
+		return nil, 0, s.end(end)
 	}
 	if !s.runs && !s.contending {
 		return nil, line.Forever, nil
@@ -140,22 +139,19 @@ func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker
 	return l, 0, f
 }
 
-// end ends a call whose ctx or client has ended. If its turn is being begun, the call takes that.
-func (s *waitingCall) end(end error) (*locker.Lease, *locker.Failure) {
-	var until time.Time
-	if queue := &s.calls.locker.Queue; !s.runs {
-		if !s.contending {
-			until = queue.HeldUntil(s.turn)
-		}
-		if !queue.GiveUp(s.turn) {
-			if l := s.begin(<-s.turns); l != nil {
-				return l, nil
-			}
-		} else if !s.contending {
-			s.behind = true
-		}
+// end ends a call whose ctx or client has ended. If its turn is being begun, end waits for that,
+// and returns nil.
+func (s *waitingCall) end(end error) *locker.Failure {
+	queue, until := &s.calls.locker.Queue, time.Time{}
+	if !s.runs && !s.contending {
+		until = queue.HeldUntil(s.turn)
 	}
-	return nil, s.abort(end, until)
+	if !s.runs && !queue.GiveUp(s.turn) {
+		<-s.wake
+		return nil
+	}
+	s.behind = s.behind || !s.runs && !s.contending
+	return s.abort(end, until)
 }
 
 // abort returns the failure of a call that ctx or Close ended with end, while other calls of the
