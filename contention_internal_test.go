@@ -45,7 +45,10 @@ func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
-	arbiter := c.mux.Arbiter("k", 0, 0)
+	arbiter := 0
+	for c.mux.Muxes[0].Line(arbiter) != c.mux.Arbiter("k", 0, 0) {
+		arbiter++
+	}
 	set := func(i int) {
 		if _, err := nodes.Do(i, "SET", "k", "another", "PX", "50000"); err != nil {
 			t.Error(err)

@@ -21,7 +21,7 @@ func TestAbort_ACallThatWaitsInLineBlamesNobody(t *testing.T) {
 	rival := fmt.Sprint(time.Now().Add(time.Second).UnixMilli(), ":rival")
 	_, err := nodes.Do(0, "ZADD", ids.LineKey+"x", "1", rival)
 	require.NoError(t, err)
-	c.locker.Lines.Ask("x", 0, func() {})
+	c.locker.Lines.Ask("x", c.locker.Mux.Arbiter("x", 0, 0), func() {})
 	require.Eventually(t, func() bool { return c.hasContention([]string{"x"}) }, 20*time.Second,
 		time.Millisecond)
 	acquire := func() *locker.Failure {
@@ -50,7 +50,7 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	c, rival := connectedTo(t, nodes), connectedTo(t, nodes)
 	_, f := rival.Acquire(t.Context(), []string{"x"}, options())
 	require.Nil(t, f)
-	arbiter := c.locker.Mux.Arbiter("x", 0, 0)
+	arbiter := arbiterOf(c, "x")
 	require.Eventually(t, func() bool { // a quorum may be without it
 		n, err := nodes.Do(arbiter, "EXISTS", "x")
 		return err == nil && n == int64(1)

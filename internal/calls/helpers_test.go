@@ -91,3 +91,11 @@ func votesError(votes multiplex.Outcome) error {
 	}
 	return errFailed
 }
+
+// arbiterOf returns the number of the node that has the line for a key.
+func arbiterOf(c *Calls, key string) (node int) {
+	for c.locker.Mux.Muxes[0].Line(node) != c.locker.Mux.Arbiter(key, 0, 0) {
+		node++
+	}
+	return node
+}

@@ -29,7 +29,7 @@ func newLineTest(t *testing.T) (*lineTest, *Calls, *locker.Lease) {
 	held, f := rival.Acquire(t.Context(), []string{"x"}, patient())
 	require.Nil(t, f)
 	return &lineTest{
-		t: t, nodes: nodes, arbiter: rival.locker.Mux.Arbiter("x", 0, 0),
+		t: t, nodes: nodes, arbiter: arbiterOf(rival, "x"),
 		order: make(chan string, 100),
 	}, rival, held
 }
@@ -120,7 +120,7 @@ func TestLine_AFailureSaysHowManyAreAhead(t *testing.T) {
 	}()
 	l.awaitLength(3)
 	require.Eventually(t, func() bool {
-		p, _ := c.locker.Lines.State("x", l.arbiter)
+		p, _ := c.locker.Lines.State("x", c.locker.Mux.Arbiter("x", 0, 0))
 		return p.Known
 	}, 20*time.Second, time.Millisecond)
 	cancel()
@@ -272,7 +272,7 @@ func TestLine_ASetLeavesTheLinesForItsOtherKeys(t *testing.T) {
 	require.NoError(t, held.Release(t.Context()))
 	require.Equal(t, "one", l.next())
 	require.Eventually(t, func() bool {
-		p, _ := c.locker.Lines.State("x", l.arbiter)
+		p, _ := c.locker.Lines.State("x", c.locker.Mux.Arbiter("x", 0, 0))
 		return c.locker.Queue.Uses("y") && !c.locker.Queue.Uses("x") && p.Ticket == 0
 	}, 20*time.Second, time.Millisecond)
 	for i := range 3 {
@@ -287,7 +287,7 @@ func TestLine_AKeyThatIsFreeOnTheArbiterAlone(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
-	arbiter := c.locker.Mux.Arbiter("x", 0, 0)
+	arbiter := arbiterOf(c, "x")
 	for i := range 3 {
 		if i != arbiter {
 			_, err := nodes.Do(i, "SET", "x", "another's")

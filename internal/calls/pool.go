@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -25,9 +26,9 @@ type pool struct {
 	// and a channel serves them in the order of arrival.
 	turn chan struct{}
 
-	busy   chan struct{}  // of capacity 1: guards all below
-	free   []string       // keys that may be free, in a random order, and that no call has chosen
-	heldAt map[string]int // a node that has a key, for Mux.Line
+	busy   chan struct{}         // of capacity 1: guards all below
+	free   []string              // may be free, in a random order, and no call has chosen them
+	heldAt map[string]*line.Node // a node that has a key
 
 	// For the first call in the line.
 	wake    chan struct{} // of capacity 1
@@ -135,12 +136,9 @@ func (p *pool) watch(count int, mux *parts.Mux) {
 		if p.watches[i] != nil {
 			continue
 		}
-		node, has := p.heldAt[key]
-		if !has {
-			node = mux.Arbiter(key, 0, 0)
-		}
-		if node >= 0 {
-			p.watches[i] = mux.Line(key, node).Watch(key, 0, func() { wakeUp(p.wake) })
+		node := cmp.Or(p.heldAt[key], mux.Arbiter(key, 0, 0))
+		if node != nil {
+			p.watches[i] = node.Watch(key, 0, func() { wakeUp(p.wake) })
 		}
 	}
 }

@@ -64,7 +64,7 @@ func newWaitingCall(ctx context.Context, c *Calls, keys []string, o *locker.Opti
 func (s *waitingCall) wakeUp() { wakeUp(s.wake) }
 
 // arbiter is wait.Policy.Arbiter. It chooses a node on the side where the call was refused.
-func (s *waitingCall) arbiter(key string, skip int) int {
+func (s *waitingCall) arbiter(key string, skip int) *line.Node {
 	return s.calls.locker.Mux.Arbiter(key, s.side, skip)
 }
 

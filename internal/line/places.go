@@ -21,22 +21,19 @@ const (
 //
 // All methods are safe for concurrent use.
 type Places struct {
-	node func(key string, i int) *Node // set once
-	any  atomic.Int64                  // how many keys are known: if none, nothing else is read
+	any atomic.Int64 // how many keys are known: if none, nothing else is read
 
 	mu      sync.Mutex // guards all below; a leaf but for the logs of the nodes
 	byKey   map[string]*inLine
 	evictAt int // how many keys make it worth to look which of them can be forgotten
 }
 
-// NewPlaces returns no places. node returns a node by its number, which a key has.
-func NewPlaces(node func(key string, i int) *Node) *Places {
-	return &Places{node: node, byKey: make(map[string]*inLine)}
-}
+// NewPlaces returns no places.
+func NewPlaces() *Places { return &Places{byKey: make(map[string]*inLine)} }
 
 // inLine is what is known of the line for one key.
 type inLine struct {
-	node      int
+	node      *Node
 	place     Place
 	asking    bool
 	left      bool   // the process wants no place, or has left it
@@ -49,7 +46,7 @@ type inLine struct {
 // of the process waits for. wake is called when the node has answered, or does not, later than Ask
 // returns, and each time that State may say more. It must not block. If the node can't be asked,
 // State says so at once.
-func (l *Places) Ask(key string, node int, wake func()) {
+func (l *Places) Ask(key string, node *Node, wake func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := l.byKey[key]
@@ -89,7 +86,7 @@ func (l *Places) send(key string, in *inLine) {
 		l.mu.Unlock()
 		wake()
 	}
-	if !l.node(key, in.node).Ask(Ask{Key: key, Ticket: in.place.Ticket, Answered: answered}) {
+	if !in.node.Ask(Ask{Key: key, Ticket: in.place.Ticket, Answered: answered}) {
 		l.take(key, in, Place{})
 	}
 }
@@ -125,7 +122,7 @@ func (l *Places) watch(key string, in *inLine) {
 	}
 	in.unwatch()
 	if p.Known && p.Ticket > 0 && (!p.First() || !p.Free) {
-		in.watch = l.node(key, in.node).Watch(key, p.Before, func() { l.watched(in) })
+		in.watch = in.node.Watch(key, p.Before, func() { l.watched(in) })
 	}
 }
 
@@ -151,7 +148,7 @@ func (in *inLine) unwatch() {
 
 // State returns what is known of the place for a key on this node, and of the one who has the key.
 // asking: an answer is to come.
-func (l *Places) State(key string, node int) (p Place, asking bool) {
+func (l *Places) State(key string, node *Node) (p Place, asking bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	in := l.byKey[key]
@@ -212,7 +209,7 @@ func (l *Places) leave(key string, in *inLine) {
 	}
 	if ticket := in.place.Ticket; ticket > 0 {
 		in.place = Place{}
-		l.node(key, in.node).Ask(Ask{Key: key, Ticket: ticket})
+		in.node.Ask(Ask{Key: key, Ticket: ticket})
 	}
 }
 

@@ -35,18 +35,17 @@ func newNodes(t *testing.T) *nodes {
 	return n
 }
 
-func (n *nodes) places() *Places {
-	return NewPlaces(func(_ string, i int) *Node {
-		if n.all[i] == nil {
-			node := NewNode(nil, nil, "", "", 0)
-			node.down = func() bool { return n.down }
-			node.exchange = func(asked []*Ask, answers []Place) {
-				n.exchange(i, asked, answers)
-			}
-			n.all[i] = node
+// node returns the node with this number.
+func (n *nodes) node(i int) *Node {
+	if n.all[i] == nil {
+		node := NewNode(nil, nil, "", "", 0)
+		node.down = func() bool { return n.down }
+		node.exchange = func(asked []*Ask, answers []Place) {
+			n.exchange(i, asked, answers)
 		}
-		return n.all[i]
-	})
+		n.all[i] = node
+	}
+	return n.all[i]
 }
 
 func (n *nodes) note(format string, what ...any) {
@@ -100,7 +99,7 @@ func inBubble(t *testing.T, test func(t *testing.T, n *nodes, p *Places)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNodes(t)
-		test(t, n, n.places())
+		test(t, n, NewPlaces())
 	})
 }
 
@@ -111,8 +110,8 @@ var inLine9 = Place{Known: true, Ticket: 9, Before: 7}
 func TestPlaces_NoWakeBeforeAskReturns(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		n.down = true
-		p.Ask("k", 1, func() { require.Fail(t, "woken") })
-		place, asking := p.State("k", 1)
+		p.Ask("k", n.node(1), func() { require.Fail(t, "woken") })
+		place, asking := p.State("k", n.node(1))
 		require.Equal(t, Place{}, place)
 		require.False(t, asking)
 	})
@@ -127,7 +126,7 @@ func TestPlaces_AReportComesAsAWatchBegins(t *testing.T) {
 			answers[i] = inLine9
 		}
 	}
-	p := NewPlaces(func(string, int) *Node { return node })
+	p := NewPlaces()
 	var reports sync.WaitGroup
 	end := make(chan struct{})
 	reports.Go(func() {
@@ -141,8 +140,8 @@ func TestPlaces_AReportComesAsAWatchBegins(t *testing.T) {
 		}
 	})
 	for range 2000 {
-		p.Ask("k", 1, func() {})
-		for _, asking := p.State("k", 1); asking; _, asking = p.State("k", 1) {
+		p.Ask("k", node, func() {})
+		for _, asking := p.State("k", node); asking; _, asking = p.State("k", node) {
 			runtime.Gosched()
 		}
 		p.Leave("k")
@@ -157,7 +156,7 @@ func TestPlaces_Renew(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		p.Renew("k")
 		woken := 0
-		p.Ask("k", 1, func() { woken++ })
+		p.Ask("k", n.node(1), func() { woken++ })
 		p.Renew("k")
 		require.Equal(t, []string{"asks 1/k 0"}, n.took(), "no ticket is known yet")
 		n.answer(inLine9)
@@ -177,17 +176,17 @@ func TestPlaces_Renew(t *testing.T) {
 func TestPlaces_OneForAKey(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		woken := ""
-		p.Ask("k", 1, func() { woken += "a" })
-		p.Ask("k", 1, func() { woken += "b" }) // an answer is to come
+		p.Ask("k", n.node(1), func() { woken += "a" })
+		p.Ask("k", n.node(1), func() { woken += "b" }) // an answer is to come
 		require.Equal(t, []string{"asks 1/k 0"}, n.took())
-		_, asking := p.State("k", 1)
+		_, asking := p.State("k", n.node(1))
 		require.True(t, asking)
 		n.answer(inLine9)
 		require.Equal(t, "bb", woken, "by the place, and by the answer to the watch")
-		place, asking := p.State("k", 1)
+		place, asking := p.State("k", n.node(1))
 		require.Equal(t, inLine9, place)
 		require.False(t, asking)
-		p.Ask("k", 1, func() {})
+		p.Ask("k", n.node(1), func() {})
 		n.answer(Place{}) // the node did not answer: the place may be there
 		p.Leave("k")
 		p.Leave("k")
@@ -198,21 +197,21 @@ func TestPlaces_OneForAKey(t *testing.T) {
 // The goal: a place that comes late is left: nobody waits any more, or another node is the arbiter.
 func TestPlaces_ALateAnswerLeavesNoPlace(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
-		p.Ask("k", 1, func() {})
+		p.Ask("k", n.node(1), func() {})
 		p.Leave("k")
 		require.Equal(t, []string{"asks 1/k 0"}, n.took())
 		n.answer(inLine9)
 		require.Equal(t, []string{"leaves 1/k 9"}, n.took())
 
-		p.Ask("k", 1, func() {})
+		p.Ask("k", n.node(1), func() {})
 		synctest.Wait()
-		p.Ask("k", 2, func() {})
+		p.Ask("k", n.node(2), func() {})
 		n.answer(inLine9)
 		n.answer(Place{Known: true, Ticket: 3, Free: true})
 		require.Equal(t, []string{"asks 1/k 0", "asks 2/k 0", "leaves 1/k 9"}, n.took())
-		place, _ := p.State("k", 2)
+		place, _ := p.State("k", n.node(2))
 		require.EqualValues(t, 3, place.Ticket)
-		place, _ = p.State("k", 1)
+		place, _ = p.State("k", n.node(1))
 		require.Zero(t, place)
 		p.LeaveAll()
 		require.Equal(t, []string{"leaves 2/k 3"}, n.took())
@@ -241,7 +240,7 @@ func TestPlaces_TellsOfTheTurn(t *testing.T) {
 		inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 			n.watched = test.watched
 			woken := 0
-			p.Ask("k", 1, func() { woken++ })
+			p.Ask("k", n.node(1), func() { woken++ })
 			n.answer(test.place)
 			asked := n.took()[1:]
 			if test.want == "" {
@@ -249,7 +248,7 @@ func TestPlaces_TellsOfTheTurn(t *testing.T) {
 			} else {
 				require.Equal(t, []string{test.want}, asked)
 			}
-			place, asking := p.State("k", 1)
+			place, asking := p.State("k", n.node(1))
 			require.False(t, asking)
 			require.Equal(t, test.turn, place.Turn)
 			if test.turn || test.want == "" {
@@ -259,12 +258,12 @@ func TestPlaces_TellsOfTheTurn(t *testing.T) {
 			test.place.Until = time.Now().Add(time.Hour) // an extension that no watch reports
 			n.answer(test.place)
 			require.Equal(t, []string{"asks 1/k 9"}, n.took(), "the watch stays")
-			place, _ = p.State("k", 1)
+			place, _ = p.State("k", n.node(1))
 			require.Equal(t, test.place, place)
 			woken = 0
-			n.all[1].Invalidated(nil)
+			n.node(1).Invalidated(nil)
 			require.Equal(t, 1, woken)
-			place, _ = p.State("k", 1)
+			place, _ = p.State("k", n.node(1))
 			require.True(t, place.Turn)
 		})
 	}
@@ -276,7 +275,7 @@ func TestPlaces_Contended(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		contended := func() string { return p.Contended([]string{"a", "k"}, time.Now()) }
 		require.False(t, p.Any())
-		p.Ask("k", 1, func() {})
+		p.Ask("k", n.node(1), func() {})
 		require.Empty(t, contended())
 		n.answer(inLine9)
 		require.Equal(t, "k", contended())
@@ -286,7 +285,7 @@ func TestPlaces_Contended(t *testing.T) {
 		require.Equal(t, "k", contended(), "until now others were before it")
 		time.Sleep(contentionTTL)
 		require.Empty(t, contended())
-		p.Ask("k", 1, func() {})
+		p.Ask("k", n.node(1), func() {})
 		n.answer(Place{Known: true, Ticket: 10, Free: true})
 		require.Empty(t, contended())
 		p.Leave("k")
@@ -298,7 +297,7 @@ func TestPlaces_Contended(t *testing.T) {
 func TestPlaces_Forgets(t *testing.T) {
 	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
 		for i := range 3 * maxLines {
-			p.Ask(fmt.Sprint("k", i), 1, func() {})
+			p.Ask(fmt.Sprint("k", i), n.node(1), func() {})
 			n.answer(inLine9)
 			if i > 0 {
 				p.Leave(fmt.Sprint("k", i))
@@ -306,7 +305,7 @@ func TestPlaces_Forgets(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		require.Less(t, len(p.byKey), 2*maxLines)
-		place, _ := p.State("k0", 1)
+		place, _ := p.State("k0", n.node(1))
 		require.Equal(t, inLine9, place)
 	})
 }

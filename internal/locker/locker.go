@@ -77,7 +77,7 @@ func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
 	if err := k.connect(nodes); err != nil {
 		return nil, err
 	}
-	k.Lines = line.NewPlaces(k.Mux.Line)
+	k.Lines = line.NewPlaces()
 	return k, nil
 }
 

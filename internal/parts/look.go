@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
@@ -15,8 +16,8 @@ type Look struct {
 	Free, Held, Unknown []string
 	// Nodes are the addresses of the nodes that have one of the held keys.
 	Nodes []string
-	// At is the first node that has a held key, as a number for Line.
-	At map[string]int
+	// At is the first node that has a held key.
+	At map[string]*line.Node
 }
 
 // Look asks the nodes which of these keys are free, as Peek does. It waits for no more nodes than
@@ -26,7 +27,7 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.At = make(map[string]int)
+	l.At = make(map[string]*line.Node)
 	having := make([]quorum.Nodes, len(asked))
 	for _, key := range keys {
 		free, held := true, false
@@ -37,7 +38,7 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 			freeHere, heldHere, has := asked[i].of(key)
 			if free = free && freeHere; heldHere && !held {
 				held = true
-				l.At[key] = m.offset(key, i) + has.Lowest()
+				l.At[key] = m.Muxes[i].Line(has.Lowest())
 				having[i] |= has
 			}
 		}

@@ -62,25 +62,6 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 	return m, nil
 }
 
-// Line returns a node as callers ask it about a key and its line. Its number is that among the
-// nodes of the key's first group, and behind them those of the second, if it has two.
-func (m *Mux) Line(key string, node int) *line.Node {
-	at := m.Layout.Places(key)
-	last := at[len(at)-1].Site
-	if behind := m.offset(key, last); node >= behind {
-		return m.Muxes[last].Line(node - behind)
-	}
-	return at[0].mux.Line(node)
-}
-
-// offset returns how many numbers of Line are before those of one of the key's groups.
-func (m *Mux) offset(key string, group int) int {
-	if first := m.Layout.Places(key)[0].Site; first != group {
-		return len(m.Layout.Sites[first].Nodes)
-	}
-	return 0
-}
-
 // sets returns the sets of nodes in each of which the keys of a place need a quorum.
 func (m *Mux) sets(at *Place) []quorum.Nodes {
 	return m.Layout.Sites[at.Site].Systems[at.System]
@@ -121,15 +102,15 @@ func (m *Mux) Side(key string, refused []string, last int) int {
 }
 
 // Arbiter chooses the node that has the line for a key, given without the prefix, on one of its
-// sides, or on its last one: see multiplex.Mux.Arbiter. The number is for Line.
-func (m *Mux) Arbiter(key string, on, skip int) int {
+// sides, or on its last one: see multiplex.Mux.Arbiter. nil: none is connected.
+func (m *Mux) Arbiter(key string, on, skip int) *line.Node {
 	sides := m.sides(key)
 	s := sides[min(on, len(sides)-1)]
 	node := s.at.mux.Arbiter(uint8(s.at.System), s.set, m.prefix+key, skip)
 	if node < 0 {
-		return node
+		return nil
 	}
-	return m.offset(key, s.at.Site) + node
+	return s.at.mux.Line(node)
 }
 
 // QuorumReachable reports whether some group can reach a quorum.

@@ -49,7 +49,7 @@ type Action struct {
 	Kind  Kind
 	Delay time.Duration // of Wait; positive
 	Key   string        // of AskLine
-	Node  int           // of AskLine
+	Node  *line.Node    // of AskLine
 }
 
 // Facts is what a waiting call knows at one moment.
@@ -84,8 +84,8 @@ type Policy struct {
 	// MaxDelay is the longest random delay between two attempts.
 	MaxDelay time.Duration
 	// Arbiter chooses the node that all contenders for a key ask, of those that are connected. skip
-	// is how many nodes to leave out before it. -1: none is connected.
-	Arbiter func(key string, skip int) (node int)
+	// is how many nodes to leave out before it. nil: none is connected.
+	Arbiter func(key string, skip int) *line.Node
 
 	begins      bool          // Next was not called since the turn began
 	may         bool          // the call asks the nodes at once
@@ -94,7 +94,7 @@ type Policy struct {
 	contends    bool          // with other processes, or will
 	attempted   bool          // since the turn began
 	blockedKey  string        // the key that another token holds; empty: none is known
-	arbiter     int           // the node to ask, if blockedKey is set; -1: none is connected
+	arbiter     *line.Node    // the node to ask; nil: none is known, or none is connected
 	stage       stage         // at the arbiter
 	renewAt     time.Time     // when to ask again for the place
 	pollAt      time.Time     // the same, if the arbiter pushes nothing
@@ -129,8 +129,8 @@ func (p *Policy) Continue() { p.begins, p.yields, p.continues = true, false, tru
 // BlockedKey returns the key that another process holds, as far as the call knows; empty: none.
 func (p *Policy) BlockedKey() string { return p.blockedKey }
 
-// ArbiterNode returns the node that is asked about BlockedKey; -1: none is connected.
-func (p *Policy) ArbiterNode() int { return p.arbiter }
+// ArbiterNode returns the node that is asked about BlockedKey; nil: none is connected.
+func (p *Policy) ArbiterNode() *line.Node { return p.arbiter }
 
 // Next returns what the call does now. It is for a call that runs, or that contends: no other call
 // of the process is before it.
@@ -141,7 +141,7 @@ func (p *Policy) Next(f Facts) Action {
 	switch {
 	case p.may:
 		return p.attempt()
-	case p.blockedKey != "" && p.arbiter >= 0:
+	case p.arbiter != nil:
 		return p.inLine(f)
 	}
 	return p.until(p.retryAt, f.Now)
@@ -281,7 +281,7 @@ func (p *Policy) setDelay(now time.Time, delay time.Duration) {
 
 // chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
 func (p *Policy) chooseArbiter(blocked string) {
-	p.blockedKey, p.arbiter, p.stage = blocked, -1, outside
+	p.blockedKey, p.arbiter, p.stage = blocked, nil, outside
 	if blocked != "" {
 		p.arbiter = p.Arbiter(blocked, p.futileTries/triesPerArbiter)
 	}

@@ -13,6 +13,14 @@ const (
 	second = time.Second
 )
 
+// nodes differ from each other, also for require.Equal.
+var nodes = func() (all [5]*line.Node) {
+	for i := range all {
+		all[i] = line.NewNode(nil, nil, "", "", 0)
+	}
+	return all
+}()
+
 func at(d time.Duration) time.Time { return time.Unix(1000, 0).Add(d) }
 
 // What an arbiter says of the line.
@@ -37,7 +45,7 @@ func silent(l line.Place) line.Place {
 func refused() *Policy {
 	p := &Policy{
 		Key: "k", MaxDelay: 60 * ms,
-		Arbiter: func(key string, skip int) int { return (len(key) + skip) % 3 },
+		Arbiter: func(key string, skip int) *line.Node { return nodes[(len(key)+skip)%3] },
 	}
 	p.Next(Facts{Now: at(0)})
 	p.Failed(at(0), "k", 20*ms)
@@ -55,7 +63,7 @@ func look(d time.Duration, l line.Place, want Action) step {
 }
 
 var (
-	asks     = Action{Kind: AskLine, Key: "k", Node: 1}
+	asks     = Action{Kind: AskLine, Key: "k", Node: nodes[1]}
 	attempts = Action{Kind: Attempt}
 )
 
@@ -139,12 +147,12 @@ func TestPolicy_Rules(t *testing.T) {
 // attempts, and not without a pause.
 func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
 	p := refused()
-	nodes := map[int]int{}
+	asked := map[*line.Node]int{}
 	for i := range 2 * maxFutileTries {
 		now := at(time.Duration(i) * ms)
 		todo := p.Next(Facts{Now: now, Asking: true})
 		require.Equal(t, AskLine, todo.Kind)
-		nodes[todo.Node]++
+		asked[todo.Node]++
 		todo = p.Next(Facts{Now: now, Place: firstFree})
 		if i < maxFutileTries-1 {
 			require.Equal(t, Attempt, todo.Kind, i)
@@ -155,7 +163,7 @@ func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
 		}
 		p.Failed(now, "k", 20*ms)
 	}
-	require.Len(t, nodes, 3)
+	require.Len(t, asked, 3)
 }
 
 // The goal: a turn that begins in the process asks at once, unless others are known to want a key

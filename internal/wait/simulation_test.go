@@ -220,7 +220,7 @@ func (w *world) attempt(p *process) (granted bool) {
 func (p *process) begin() {
 	p.begun = p.w.now
 	p.policy = &Policy{
-		Key: "k", MaxDelay: 60 * ms, Arbiter: func(string, int) int { return 0 },
+		Key: "k", MaxDelay: 60 * ms, Arbiter: func(string, int) *line.Node { return nodes[0] },
 	}
 	p.facts.Contended, p.facts.Place = "k", line.Place{} // it has left the line
 	p.policy.Begin(false)

@@ -179,7 +179,7 @@ func TestPolicy_AgainstASlowVersion(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := &Policy{
 			Key: "k", MaxDelay: 60 * ms,
-			Arbiter: func(key string, skip int) int { return (len(key) + skip) % 5 },
+			Arbiter: func(key string, skip int) *line.Node { return nodes[(len(key)+skip)%5] },
 		}
 		var h history
 		now, place, attempting := time.Duration(0), places[0], false
