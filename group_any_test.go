@@ -82,6 +82,35 @@ func TestGroups_AnyOfKeysDuringAnOutage(t *testing.T) {
 	})
 }
 
+// The goal: a call that waits for any of some keys is woken by the release of one, although the
+// group of another went down meanwhile.
+func TestGroups_AnyOfKeysWhenAnOutageBeginsMeanwhile(t *testing.T) {
+	t.Parallel()
+	withGroupCable(t, func(t *testing.T, v *fakeNodes, c *lockpipe.Client, k *groupCable) {
+		keys := oneOfEach(c, "k", "a", "b", "c")
+		var leases []*lockpipe.Lease
+		for _, key := range keys {
+			leases = append(leases, v.holdAll(t, c, []string{key}))
+		}
+		waiting := later(func() outcome {
+			l, err := c.AcquireAny(t.Context(), keys)
+			return outcome{l, err, time.Now()}
+		})
+		time.Sleep(time.Second)
+		k.unplug(t, c, "b")
+		time.Sleep(10 * time.Second)
+		waits(t, waiting)
+		release(t, leases[0])
+		time.Sleep(2 * time.Second)
+		l := granted(t, waiting)
+		require.Equal(t, keys[0], l.Key())
+		k.reconnected(t, c, "b")
+		time.Sleep(time.Second)
+		require.NoError(t, c.ReleaseAll(t.Context(), l, leases[1], leases[2]))
+		v.nothingLeft(t)
+	})
+}
+
 // The goal: Peek says who has each key, asks the groups of these keys alone, and names the nodes of
 // the group that does not answer.
 func TestGroups_Peek(t *testing.T) {

@@ -27,9 +27,12 @@ func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options
 	defer c.locker.End()
 	p := c.join(keys)
 	defer c.part(p)
-	try := func() (*locker.Lease, *locker.Failure) { return c.tryAny(ctx, p, o) }
 	var l *locker.Lease
-	var f *locker.Failure
+	var f, last *locker.Failure
+	try := func() (l *locker.Lease, _ *locker.Failure) {
+		l, last = c.tryAny(ctx, p, o, last.IsNoQuorum())
+		return l, last
+	}
 	switch {
 	case o.Kind == stats.Try:
 		l, f = try()
@@ -63,12 +66,12 @@ func (c *Calls) waitForAny(ctx context.Context, p *pool, o *locker.Options,
 }
 
 // tryAny makes a try. A refusal says that what is known of the keys is out of date.
-func (c *Calls) tryAny(ctx context.Context, p *pool, o *locker.Options) (*locker.Lease,
-	*locker.Failure,
+func (c *Calls) tryAny(ctx context.Context, p *pool, o *locker.Options, outOfDate bool) (
+	*locker.Lease, *locker.Failure,
 ) {
 	var refused *locker.Failure
 	for range maxTries {
-		some, held, f := c.chooseKeys(ctx, p, o.Count, refused != nil)
+		some, held, f := c.chooseKeys(ctx, p, o.Count, outOfDate)
 		var l *locker.Lease
 		if f == nil {
 			l, f = c.locker.Try(ctx, some, o)
@@ -83,7 +86,7 @@ func (c *Calls) tryAny(ctx context.Context, p *pool, o *locker.Options) (*locker
 		case !f.IsHeld() || some == nil:
 			return nil, f
 		}
-		refused = f
+		refused, outOfDate = f, true
 		refused.Votes.Keys = slices.Clone(p.keys)
 	}
 	return nil, refused
@@ -138,19 +141,13 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		if end = c.locker.EndReason(ctx); end != nil {
 			return end
 		}
-		queue, lacks := c.locker.Outage(p.keys)
 		left, pushes := p.untilFree(o.Count, futile)
 		latest := delay - time.Since(began)
 		if pushes {
 			latest += (wait.PushDelayFactor - 1) * delay
 		}
-		switch {
-		case noQuorum && lacks:
-			left = max(latest, queue.Wait()-time.Since(began))
-		case noQuorum: // no change of the keys makes it better
-			left = latest
-		default:
-			left = min(left, latest)
+		if left = min(left, latest); noQuorum { // no change of the keys makes it better
+			left = max(latest, c.outageWait(p.keys)-time.Since(began))
 		}
 		if left <= 0 {
 			return nil
@@ -165,4 +162,18 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		case <-c.locker.Closing():
 		}
 	}
+}
+
+// outageWait returns for how long no group of these keys can grant, if no state of a node changes:
+// see outage.Queue.Wait. It is 0 if some group can.
+func (c *Calls) outageWait(keys []string) (least time.Duration) {
+	least = line.Forever
+	for i := range keys {
+		queue, lacks := c.locker.Outage(keys[i : i+1])
+		if !lacks {
+			return 0
+		}
+		least = min(least, queue.Wait())
+	}
+	return least
 }
