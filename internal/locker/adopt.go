@@ -30,7 +30,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	}
 	votes := a.Wait(l.around(ctx), time.Time{})
 	err := l.extensionError(votes)
-	if votes.Result == multiplex.Held && k.several[0].Left(until, suspended) <= 0 {
+	if votes.Result == multiplex.Held && k.managers[0][0].Left(until, suspended) <= 0 {
 		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: until}
 	}
 	k.Outcomes.Released(confirmation(err))

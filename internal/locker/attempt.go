@@ -18,7 +18,7 @@ type attempt struct {
 }
 
 // Suspended returns for how long the machine was suspended until now: see lease.Grant.
-func (k *Locker) Suspended() time.Duration { return k.several[0].Suspended() }
+func (k *Locker) Suspended() time.Duration { return k.managers[0][0].Suspended() }
 
 // newAttempt returns an attempt that is not sent yet: see acquire.
 func (k *Locker) newAttempt(keys []string, o *Options, retry *fenceRetry) attempt {

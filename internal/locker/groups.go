@@ -9,13 +9,6 @@ import (
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
-// group is what a Locker has for each group of nodes, besides the nodes. Groups that share nodes
-// while the fleet moves have one together.
-type group struct {
-	leases [kinds]*lease.Manager // of leases whose only part is here
-	outage *outage.Queue         // of calls that lack a quorum here
-}
-
 // kind says whether a function runs while a lease is held. At Close, leases with a function end
 // later, so they have managers of their own.
 type kind int
@@ -26,20 +19,21 @@ const (
 	kinds
 )
 
-// connect makes what the Locker has for each group of nodes, and begins to connect these. Leases of
-// several parts have managers of their own: their extensions wait for the slowest of their groups,
-// and must not hold up those of leases that do not need it.
+// connect makes what the Locker has for each group of nodes, and begins to connect these. Groups
+// that share nodes while the fleet moves have one together. Leases of several parts have managers
+// of their own: their extensions wait for the slowest of their groups, and must not hold up those
+// of leases that do not need it.
 func (k *Locker) connect(nodes *parts.Nodes) (err error) {
-	k.several = k.newManagers(func() bool { return k.Mux.QuorumReachable() })
+	several := k.newManagers(func() bool { return k.Mux.QuorumReachable() })
 	k.Mux, err = parts.New(nodes, func(i int, of *multiplex.Config) {
 		reachable := func() bool { return k.Mux.Muxes[i].QuorumReachable() }
 		canGrant := func() bool { return k.Mux.Muxes[i].CanGrant() }
-		g := group{k.newManagers(reachable), outage.New(canGrant, reachable, of.Logger)}
-		k.groups = append(k.groups, g)
-		leases := slices.Concat(g.leases[:], k.several[:])
+		queue, own := outage.New(canGrant, reachable, of.Logger), k.newManagers(reachable)
+		k.outages, k.managers = append(k.outages, queue), append(k.managers, own)
+		leases := slices.Concat(own[:], several[:])
 		// Only a change that leaves a quorum reachable can make a quorum able to vote.
 		of.OnQuorumReachable = func() {
-			g.outage.StateChanged()
+			queue.StateChanged()
 			changed := make(chan struct{})
 			close(*k.changed.Swap(&changed))
 		}
@@ -54,11 +48,15 @@ func (k *Locker) connect(nodes *parts.Nodes) (err error) {
 			return !slices.ContainsFunc(leases, lacks)
 		}
 	})
+	k.managers = append(k.managers, several)
 	return err
 }
 
+// managers are of the leases of each kind.
+type managers [kinds]*lease.Manager
+
 // newManagers returns managers of leases whose nodes are reachable if reachable says so.
-func (k *Locker) newManagers(reachable func() bool) (all [kinds]*lease.Manager) {
+func (k *Locker) newManagers(reachable func() bool) (all managers) {
 	for of := range all {
 		all[of] = lease.NewManager(lease.Config{
 			Extend:          k.extendBatch,
@@ -67,7 +65,6 @@ func (k *Locker) newManagers(reachable func() bool) (all [kinds]*lease.Manager) 
 			OnUnexpectedEnd: k.leaseEnded,
 			Suspended:       k.cfg.Suspended,
 		})
-		k.managers[of] = append(k.managers[of], all[of])
 	}
 	return all
 }
@@ -78,15 +75,14 @@ func (k *Locker) NodesChanged() <-chan struct{} { return *k.changed.Load() }
 
 // hold begins the term of a lease. Its call in the queue, if it has one, holds the keys.
 func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
-	managers := &k.several
+	group, of := len(k.managers)-1, withoutFunction
 	if !l.claim.HasSeveral() {
-		managers = &k.groups[l.claim.Group()].leases
+		group = l.claim.Group()
 	}
-	of := withoutFunction
 	if o.HasFunction {
 		of = withFunction
 	}
-	err := managers[of].Hold(&l.term, l, grant)
+	err := k.managers[group][of].Hold(&l.term, l, grant)
 	if err == nil && l.holder != nil {
 		k.Queue.Hold(l.holder, l.Until())
 	}
@@ -97,13 +93,13 @@ func (k *Locker) hold(l *Lease, o *Options, grant lease.Grant) error {
 // none, lacks is false, and it is that of the first key.
 func (k *Locker) Outage(keys []string) (queue *outage.Queue, lacks bool) {
 	group, lacks := k.Mux.Lacking(keys)
-	return k.groups[group].outage, lacks
+	return k.outages[group], lacks
 }
 
 // Held returns how many leases are held now.
 func (k *Locker) Held() (leases int) {
-	for _, m := range slices.Concat(k.managers[:]...) {
-		leases += m.Held()
+	for _, m := range k.managers {
+		leases += m[withoutFunction].Held() + m[withFunction].Held()
 	}
 	return leases
 }

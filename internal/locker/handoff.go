@@ -97,7 +97,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
 	if !o.Fencing {
 		l.fence = -h.fence
 	}
-	left, asked := k.several[0].Left(h.until, h.suspended), lease.Validity(o.TTL)
+	left, asked := k.managers[0][0].Left(h.until, h.suspended), lease.Validity(o.TTL)
 	if left > asked {
 		h.claim.MarkOutlives()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/outage"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -52,15 +53,16 @@ type Locker struct {
 	Open  context.Context
 	close context.CancelFunc
 
-	cfg         Config                  // set once
-	env         *parts.Config           // set once
-	tokenSuffix string                  // of each token; set once
-	groups      []group                 // as those of Mux; set once
-	managers    [kinds][]*lease.Manager // all; set once
-	several     [kinds]*lease.Manager   // of leases of several parts; set once
-	tokens      ids.Tokens
-	handovers   atomic.Uint64
-	changed     atomic.Pointer[chan struct{}] // what NodesChanged returns
+	cfg         Config        // set once
+	env         *parts.Config // set once
+	tokenSuffix string        // of each token; set once
+	// Set once: of leases whose only part is in a group of Mux, and at the end of those of several
+	// parts; and of the calls that lack a quorum in a group.
+	managers  []managers
+	outages   []*outage.Queue
+	tokens    ids.Tokens
+	handovers atomic.Uint64
+	changed   atomic.Pointer[chan struct{}] // what NodesChanged returns
 
 	calls *Gate // of calls that acquire or release
 }
@@ -170,8 +172,8 @@ func (k *Locker) Close(ctx context.Context) (failed []error, held int, err error
 
 // endLeases ends all leases of one kind. It returns them, and how many keys they have.
 func (k *Locker) endLeases(of kind) (leases []*Lease, keys int) {
-	for _, m := range k.managers[of] {
-		for _, owner := range m.Close() {
+	for _, m := range k.managers {
+		for _, owner := range m[of].Close() {
 			l := owner.(*Lease)
 			leases = append(leases, l)
 			keys += l.claim.Len()

@@ -58,7 +58,7 @@ func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Tim
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)
-	case r.first && k.several[0].Left(r.until, r.suspended) > 0: // or the keys may have expired
+	case r.first && k.managers[0][0].Left(r.until, r.suspended) > 0: // or the keys may have expired
 		err = l.extensionError(votes)
 	}
 	k.Outcomes.Released(confirmation(err))
