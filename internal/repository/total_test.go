@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 23_516
-	maxTrusted = 14_783
+	maxLinked  = 23_424
+	maxTrusted = 14_757
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
