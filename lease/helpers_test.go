@@ -30,7 +30,7 @@ var (
 
 // why returns an end without the lease and the time.
 func why(end error) error {
-	if ended, ok := end.(*EndError); ok {
+	if ended := (*EndError)(nil); errors.As(end, &ended) {
 		return ended.End
 	}
 	return end

@@ -35,10 +35,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 
 // named returns an error of a call with a text that says which lease it is about.
 func (l *Lease) named(err error) error {
-	if err == nil {
-		return nil // the usual case, without an allocation
-	}
-	if ended := (*lease.EndError)(nil); errors.As(err, &ended) {
+	if err == nil || errors.As(err, new(*lease.EndError)) {
 		return err
 	}
 	return prefix.Errorf("%v: %w", l, err)
