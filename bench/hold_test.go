@@ -189,6 +189,10 @@ func TestHold_FindsMissingLeases(t *testing.T) {
 			cfg.Duration = time.Second
 			key := cfg.Prefix + "1"
 			whenAllHeld(&cfg, func() {
+				for i := range nodes.Len() { // a quorum has the key; now all nodes
+					has := func() bool { v, err := nodes.Do(i, "GET", key); return err == nil && v != nil }
+					assert.Eventually(t, has, time.Minute, time.Millisecond)
+				}
 				for i := range damaged {
 					_, err := nodes.Do(i, "DEL", key)
 					assert.NoError(t, err)

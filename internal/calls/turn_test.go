@@ -8,6 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
+	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
 
@@ -16,11 +17,21 @@ import (
 func contending(t *testing.T, keys ...string) (s *waitingCall) {
 	t.Helper()
 	nodes := servertest.Start(t, 3)
-	c := connectedTo(t, nodes)
+	heldByAnother(t, nodes, keys[0])
+	return contendingOn(t, nodes, keys...)
+}
+
+func heldByAnother(t *testing.T, nodes *lockpipetest.Nodes, key string) {
+	t.Helper()
 	for i := range nodes.Len() {
-		_, err := nodes.Do(i, "SET", keys[0], "another's")
+		_, err := nodes.Do(i, "SET", key, "another's")
 		require.NoError(t, err)
 	}
+}
+
+func contendingOn(t *testing.T, nodes *lockpipetest.Nodes, keys ...string) (s *waitingCall) {
+	t.Helper()
+	c := connectedTo(t, nodes)
 	o := options()
 	o.MinDelay, o.MaxDelay = time.Hour, time.Hour
 	s = newWaitingCall(t.Context(), c, keys, o)
@@ -108,5 +119,36 @@ func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	_, _, f = s.advance()
 	require.Nil(t, f)
 	require.Equal(t, before+1, attempts(s))
+	s.leave(nil)
+}
+
+// The goal: a call that is told of a release while other calls of the process have its keys leaves
+// its turn to the queue. It does not take the place of the call that contends for one of these
+// keys: that is woken by what the node says of the line.
+func TestTurn_AReleaseOfWhatOthersHaveIsForTheQueue(t *testing.T) {
+	t.Parallel()
+	nodes := servertest.Start(t, 3)
+	heldByAnother(t, nodes, "x")
+	s := contendingOn(t, nodes, "y", "x")
+	k, woken := s.calls.locker, make(chan struct{}, 1)
+	other := &keyqueue.Call{Caller: s}
+	runs, ok := k.Queue.Enter(other, []string{"y"}, locker.MaxPending)
+	require.True(t, runs && ok)
+	heldByAnother(t, nodes, "y")
+	k.Lines.Ask("y", k.Mux.Arbiter("y", 0, 0), func() { wakeUp(woken) }) // as other does
+	<-woken
+	k.Lines.Leave("x") // so that it asks about the line for y, if anything
+	s.Released()
+	s.sleep(nil)
+	_, delay, f := s.advance()
+	require.Nil(t, f)
+	require.Equal(t, line.Forever, delay)
+	k.Lines.Renew("y")
+	select {
+	case <-woken:
+	case <-s.wake:
+		t.Error("it has taken the place of the other call")
+	}
+	k.Queue.Leave(other, time.Now())
 	s.leave(nil)
 }
