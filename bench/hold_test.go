@@ -190,7 +190,10 @@ func TestHold_FindsMissingLeases(t *testing.T) {
 			key := cfg.Prefix + "1"
 			whenAllHeld(&cfg, func() {
 				for i := range nodes.Len() { // a quorum has the key; now all nodes
-					has := func() bool { v, err := nodes.Do(i, "GET", key); return err == nil && v != nil }
+					has := func() bool {
+						value, err := nodes.Do(i, "GET", key)
+						return err == nil && value != nil
+					}
 					assert.Eventually(t, has, time.Minute, time.Millisecond)
 				}
 				for i := range damaged {

@@ -125,7 +125,7 @@ func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker
 		return nil, line.Forever, nil
 	}
 	if s.released.Swap(false) {
-		if s.contending && !s.retryTurn() { // others have a key that was not the one it contends for
+		if s.contending && !s.retryTurn() { // other calls have keys of it
 			return nil, line.Forever, nil
 		}
 		s.policy.Begin(false)

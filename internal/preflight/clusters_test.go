@@ -93,5 +93,5 @@ func TestClusters_SlotsThatShareAServer(t *testing.T) {
 	all := check(Config{MaxTTL: time.Minute}, nodes)
 	require.True(t, slices.Contains(all, Finding{"slot-2@cfg:6379", Error, "is on the server of " +
 		"slot-0@cfg:6379 (run_id run a), and one server has one vote: move one of the slots to " +
-		"another master (redis-cli --cluster reshard)"}))
+		"another master (CLUSTER SETSLOT, MIGRATE)"}))
 }

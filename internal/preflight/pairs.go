@@ -43,7 +43,7 @@ func (f *findings) checkPair(a, b *Facts) bool {
 		f.node = b.Node
 		if a.SlotOf > 0 && b.SlotOf > 0 {
 			f.errorf("is on the server of %s (run_id %s), and one server has one vote: move one of "+
-				"the slots to another master (redis-cli --cluster reshard)", a.Node, a.RunID())
+				"the slots to another master (CLUSTER SETSLOT, MIGRATE)", a.Node, a.RunID())
 			return true
 		}
 		f.errorf("is the same server as %s (run_id %s), which is listed as well, and one server "+

@@ -17,7 +17,7 @@ type SameServerError struct {
 func (e *SameServerError) Error() string {
 	if e.Slot {
 		return "is on the server of " + e.Other + ", and one server has one vote: move one of the " +
-			"slots to another master (redis-cli --cluster reshard), or add a master"
+			"slots to another master (CLUSTER SETSLOT, MIGRATE), or add a master"
 	}
 	return "is the same server as " + e.Other + ", and one server has one vote: give each node " +
 		"a server of its own"
