@@ -52,7 +52,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind",
-		finds: "both hold", from: 11,
+		finds: "both hold", from: 94,
 		edit: edit{
 			"internal/locker/attempt.go", "lease.Grant{Sent: a.of.Sent(), ",
 			"lease.Grant{Sent: map[bool]time.Time{false: a.of.Sent(), true: " +
@@ -154,7 +154,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "half", rule: "10 c: a wait is too short", mix: "forgetful",
-		finds: "both hold", from: 1137,
+		finds: "both hold", from: 1333,
 		edit: edit{
 			"internal/guard/peers.go", "\treturn min((wait + time.M",
 			"\tif simrand.Mutant(\"half\") {\n\t\twait /= 2\n\t}\n" +
@@ -280,7 +280,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
-		mix: "forgetful,varied,brief", finds: "both hold", from: 185,
+		mix: "forgetful,varied,brief", finds: "both hold", from: 245,
 		edit: edit{
 			"internal/guard/peers.go",
 			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n",
@@ -323,7 +323,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "forgot", rule: "10 d: who knows a node writes new", mix: "forgetful,brief",
-		finds: "both hold", from: 50,
+		finds: "both hold", from: 89,
 		edit: edit{
 			"internal/guard/decide.go", "s.text == \"\" && !k.lost && !k.returned {",
 			"s.text == \"\" && (simrand.Mutant(\"forgot\") || !k.lost && !k.returned) {",
@@ -492,7 +492,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "joint", rule: "1: while a fleet moves, a quorum of one layout is enough",
-		mix: "moving", finds: "both hold", from: 9,
+		mix: "moving", finds: "both hold", from: 10,
 		edit: edit{
 			"internal/quorum/system.go", "\tfor _, set := range q.sets[1:] {\n",
 			"\tfor _, set := range q.sets[1:] {\n\t\tif simrand.Mutant(\"joint\") {\n" +
@@ -611,7 +611,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
-		mix: "forgetful,stalled,blind", finds: "both hold", from: 292,
+		mix: "forgetful,stalled,blind", finds: "both hold", from: 360,
 		edit: edit{
 			"internal/node/flush.go", "\tif n.Link.StillValid(f.conn) {\n",
 			"\tif n.Link.StillValid(f.conn) || simrand.Mutant(\"lost\") && f.Counts {\n",
