@@ -5,6 +5,8 @@ package simrand
 
 import (
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,9 +49,23 @@ const MaxStall = 1 << 10 * time.Millisecond
 // stalls are short.
 func Stall(i int) {
 	h := Hash(seed.Load(), uint64(time.Now().UnixNano()), uint64(i), 1)
-	if h%1000 < uint64(stalls.Load()) {
+	if h%1000 < uint64(stalls.Load()) && !isWriterOfRueidis() {
 		time.Sleep(MaxStall >> (h >> 10 % 11))
 	}
+}
+
+// isWriterOfRueidis reports whether the caller runs in the goroutine by which rueidis writes to a
+// connection. When a connection breaks, rueidis' other goroutine is busy until the writer is gone.
+// Virtual time does not pass while a goroutine is busy.
+func isWriterOfRueidis() bool {
+	var callers [64]uintptr
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers[:])])
+	for frame, more := frames.Next(); more; frame, more = frames.Next() {
+		if strings.HasSuffix(frame.Function, "._backgroundWrite") {
+			return true
+		}
+	}
+	return false
 }
 
 // Suspend records that all machines of clients were suspended for d.
