@@ -1,6 +1,7 @@
 package batch
 
-// Trip is one trip of a reader. Its writer begins it, and whoever has the answers ends it.
+// Trip is one trip of a reader. The reader's writer begins it, and the goroutine that has the last
+// answer ends it.
 type Trip[Op, State any] struct {
 	// Reader is the index of the reader.
 	Reader int
@@ -21,8 +22,8 @@ func (t *Trip[Op, State]) MustLook() bool {
 	return t.behind || t.log.readers[t.Reader].missed > t.Rounds[0].number
 }
 
-// End says that the trip is over: Missed or the answers have said of each operation what became of
-// it. It is called once. The trip and its Rounds belong to the log then.
+// End says that the trip is over: what became of each operation is known. It may come before Read
+// has returned, and is called once. The trip and its Rounds belong to the log then.
 func (t *Trip[Op, State]) End() {
 	l := t.log
 	l.mu.Lock()
@@ -37,8 +38,7 @@ func (t *Trip[Op, State]) End() {
 	l.advance()
 }
 
-// send is the step of a reader's writer: it begins a trip. mu is held, but not
-// while Read runs.
+// send is the step of a reader's writer: it begins a trip. mu is held, but not while Read runs.
 func (l *Log[Op, State]) send(i int) (busy bool) {
 	if !l.canStart(i) {
 		return false

@@ -43,6 +43,15 @@ func contendingOn(t *testing.T, nodes *lockpipetest.Nodes, keys ...string) (s *w
 	return s
 }
 
+// runsWith returns another call of the process, which runs with a key of the call.
+func runsWith(t *testing.T, s *waitingCall, key string) *keyqueue.Call {
+	t.Helper()
+	other := &keyqueue.Call{Caller: s}
+	runs, ok := s.calls.locker.Queue.Enter(other, []string{key}, locker.MaxPending)
+	require.True(t, runs && ok)
+	return other
+}
+
 // attempts returns how many attempts the client of the call has sent.
 func attempts(s *waitingCall) uint64 {
 	sent, _ := s.calls.locker.Mux.Muxes[0].Attempts()
@@ -104,9 +113,7 @@ func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	t.Parallel()
 	s := contending(t, "x", "y")
 	queue := &s.calls.locker.Queue
-	other := &keyqueue.Call{Caller: s}
-	runs, ok := queue.Enter(other, []string{"y"}, locker.MaxPending)
-	require.True(t, runs && ok)
+	other := runsWith(t, s, "y")
 	now := time.Now()
 	queue.Hold(other, now.Add(time.Hour))
 	before := attempts(s)
@@ -131,9 +138,7 @@ func TestTurn_AReleaseOfWhatOthersHaveIsForTheQueue(t *testing.T) {
 	heldByAnother(t, nodes, "x")
 	s := contendingOn(t, nodes, "y", "x")
 	k, woken := s.calls.locker, make(chan struct{}, 1)
-	other := &keyqueue.Call{Caller: s}
-	runs, ok := k.Queue.Enter(other, []string{"y"}, locker.MaxPending)
-	require.True(t, runs && ok)
+	other := runsWith(t, s, "y")
 	heldByAnother(t, nodes, "y")
 	k.Lines.Ask("y", k.Mux.Arbiter("y", 0, 0), func() { wakeUp(woken) }) // as other does
 	<-woken

@@ -125,7 +125,7 @@ func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker
 		return nil, line.Forever, nil
 	}
 	if s.released.Swap(false) {
-		if s.contending && !s.retryTurn() { // other calls have keys of it
+		if s.contending && !s.retryTurn() { // it waits for other calls of the process
 			return nil, line.Forever, nil
 		}
 		s.policy.Begin(false)

@@ -58,7 +58,7 @@ func (k *Locker) successor(l *Lease) NextCall {
 		case next.TakeTurn():
 			return next
 		}
-		next.Released() // it sees what it waits for now
+		next.Released() // if its turn has not come, the queue says when it does
 		return nil
 	}
 	now := time.Now()
