@@ -18,7 +18,7 @@ import (
 // startScript keeps the node busy with a script that never ends.
 func startScript(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 	t.Helper()
-	do(t, nodes, i, "CONFIG", "SET", "busy-reply-threshold", "10")
+	do(t, nodes, i, "CONFIG", "SET", "lua-time-limit", "10") // as 6.2 calls it too
 	go func() { _, _ = nodes.Do(i, "EVAL", "while true do end", "0") }()
 	eventually(t, func() bool { return complains(nodes, i, "BUSY") }, "node %d is not busy", i)
 }

@@ -52,7 +52,7 @@ var faults = []fault{
 	},
 	{
 		name: "OOM", says: "OOM", extends: true, releases: true,
-		strike: commands("CONFIG SET maxmemory-policy noeviction maxmemory 1"),
+		strike: commands("CONFIG SET maxmemory-policy noeviction", "CONFIG SET maxmemory 1"),
 		fix:    commands("CONFIG SET maxmemory 0"),
 	},
 	{
@@ -109,8 +109,12 @@ var faults = []fault{
 func startLoading(t *testing.T, nodes *lockpipetest.Nodes, i int) {
 	t.Helper()
 	do(t, nodes, i, "CONFIG", "SET", "dir", t.TempDir())
-	do(t, nodes, i, "CONFIG", "SET", "rdbcompression", "no",
-		"loading-process-events-interval-bytes", "1024")
+	do(t, nodes, i, "CONFIG", "SET", "rdbcompression", "no")
+	_, err := nodes.Do(i, "CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
+	if err != nil {
+		require.ErrorContains(t, err, "Unsupported CONFIG parameter")
+		t.Skip("a server before 7.0 answers too rarely while it loads")
+	}
 	do(t, nodes, i, "DEBUG", "POPULATE", "2000", "filling", "1024")
 	do(t, nodes, i, "CONFIG", "SET", "key-load-delay", "20000")
 	go func() { _, _ = nodes.Do(i, "DEBUG", "RELOAD") }()
