@@ -149,11 +149,11 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 	}
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
-			Nodes: cfg.Nodes, NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL,
-			TLS: cfg.TLS, Dial: cfg.Dial, DialTimeout: cfg.DialTimeout, Logger: cfg.Logger,
-			Credentials: cfg.Credentials, Prefix: cfg.Prefix,
+			NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, Prefix: cfg.Prefix,
+			Dial: cfg.Dial, Credentials: cfg.Credentials, Logger: cfg.Logger,
 			Guard: multiplex.GuardMode(cfg.RestartGuard),
 		},
+		Nodes: cfg.Nodes, TLS: cfg.TLS, DialTimeout: cfg.DialTimeout,
 		Groups: fleet.Groups(cfg.Groups), Next: fleet.Groups(cfg.Next), Owner: cfg.Owner,
 	})
 	if err != nil {

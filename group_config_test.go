@@ -75,6 +75,14 @@ func TestGroups_ABadConfigIsRefused(t *testing.T) {
 			lockpipe.Config{Nodes: one.Nodes, Next: []lockpipe.Group{one}},
 			[]string{"Config.Next", "leave it out"},
 		},
+		"one master of two lists of sentinels": {
+			lockpipe.Config{Nodes: []string{
+				"redis://s1?addr=s2&master_set=m", "redis://s1?addr=s2&master_set=n",
+				"redis://s2?addr=s3&master_set=m",
+			}},
+			[]string{"Config.Nodes[2] is the same master as Config.Nodes[0] (m@s2:26379): list " +
+				"each once"},
+		},
 		"Next with another database": {
 			lockpipe.Config{Groups: now, Next: []lockpipe.Group{
 				{Name: "n", Nodes: []string{"redis://127.0.0.1:2/1"}},

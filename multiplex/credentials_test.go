@@ -33,7 +33,7 @@ func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
 	ask(t, nodes, 0, "ACL", "SETUSER", "default", "-script") // which the handshake needs
 	m := start(t, nodes.URLs(), func(c *Config) {
 		c.Credentials = func(_ context.Context, node string) (string, string, error) {
-			if !strings.HasSuffix(c.Nodes[0], node) {
+			if !strings.HasSuffix(c.Nodes[0].Address, node) {
 				return "", "", errors.New("unknown node " + node)
 			}
 			return "me", password.Load().(string), nil

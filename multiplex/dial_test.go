@@ -202,8 +202,8 @@ func TestDial_TLSEndsWithItsTimeout(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				end := make(chan struct{})
 				defer close(end)
-				m := start(t, []string{"rediss://node"}, func(c *Config) {
-					c.TLS = &tls.Config{InsecureSkipVerify: true}
+				m := start(t, nil, func(c *Config) {
+					withTLS(t, &tls.Config{InsecureSkipVerify: true}, "rediss://node")(c)
 					c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 						select {
 						case <-time.After(endpoint.DialTimeout / 2):

@@ -5,7 +5,6 @@ package multiplex
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net"
@@ -38,11 +37,8 @@ const MaxNodes = quorum.MaxNodes
 
 // Config says which masters a Mux works with. The caller has checked the durations and the systems.
 type Config struct {
-	// Nodes has one URL for each master, 1 to MaxNodes: redis://user:pass@host:6379/0, rediss://,
-	// unix://, or host:port. A master by Sentinel is
-	// redis://user:pass@sentinel:26379/0?addr=sentinel2:26379&master_set=name. A Redis Cluster has
-	// one of endpoint.Expand for each node.
-	Nodes []string
+	// Nodes are 1 to MaxNodes different masters.
+	Nodes []*endpoint.Endpoint
 	// Systems are the quorum systems, 256 at most. Each is a list of sets of these nodes. A claim
 	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
 	// if their systems share a set. nil: one system, and all nodes are its only set.
@@ -61,12 +57,8 @@ type Config struct {
 	// Fleet leaves on each node which layouts the client uses, and reads those of others. Several
 	// Muxes of one client share it. It is required.
 	Fleet *fleet.Fleet
-	// TLS is for rediss:// and nodes without a scheme; nil for the default of rediss://.
-	TLS *tls.Config
 	// Dial opens connections; nil for a net.Dialer. See endpoint.DialFunc.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// DialTimeout is that of endpoint.Endpoint; 0 for its default.
-	DialTimeout time.Duration
 	// Credentials returns the user and password for a node, and those of its URL are not used; nil
 	// for those of its URL. See endpoint.CredentialsFunc.
 	Credentials func(ctx context.Context, node string) (user, password string, err error)
@@ -153,21 +145,9 @@ type Mux struct {
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
 // cfg.Nodes, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
-	endpoints, names := make([]*endpoint.Endpoint, len(cfg.Nodes)), make([]string, len(cfg.Nodes))
-	indexes := map[string]int{}
-	for i, text := range cfg.Nodes {
-		e, err := endpoint.Parse(text, cfg.TLS, cfg.DialTimeout)
-		if err != nil {
-			return nil, fmt.Errorf("[%d] %w", i, err)
-		}
-		for _, key := range e.Identities() {
-			if first, twice := indexes[key]; twice {
-				return nil, fmt.Errorf("[%d] is the same master as Nodes[%d] (%s): list each once",
-					i, first, e.Name)
-			}
-			indexes[key] = i
-		}
-		endpoints[i], names[i] = e, e.Name
+	names := make([]string, len(cfg.Nodes))
+	for i, e := range cfg.Nodes {
+		names[i] = e.Name
 	}
 	if len(cfg.Systems) == 0 {
 		cfg.Systems = [][]quorum.Nodes{{quorum.First(len(cfg.Nodes))}}
@@ -181,7 +161,7 @@ func New(cfg Config) (*Mux, error) {
 	}
 	client := new(ids.Tokens).Next()
 	m.client = string(client[:nameLength])
-	for i, e := range endpoints {
+	for i, e := range cfg.Nodes {
 		n, err := m.newNode(i, e)
 		if err != nil {
 			for _, n := range m.nodes {

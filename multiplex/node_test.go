@@ -2,6 +2,7 @@ package multiplex
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -25,7 +27,7 @@ import (
 func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 	t.Helper()
 	cfg := Config{
-		Nodes: urls, NodeTimeout: 10 * time.Second, MaxTTL: time.Minute,
+		Nodes: endpoints(t, urls, nil), NodeTimeout: 10 * time.Second, MaxTTL: time.Minute,
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
@@ -40,6 +42,17 @@ func start(t *testing.T, urls []string, change func(*Config)) *Mux {
 		_ = m.Close(ctx)
 	})
 	return m
+}
+
+// endpoints returns the nodes of these URLs.
+func endpoints(t *testing.T, urls []string, c *tls.Config) (all []*endpoint.Endpoint) {
+	t.Helper()
+	for _, text := range urls {
+		e, err := endpoint.Parse(text, c, 0)
+		require.NoError(t, err)
+		all = append(all, e)
+	}
+	return all
 }
 
 // newFleet returns the Fleet of a client whose layout has no nodes, so that nobody compares it.

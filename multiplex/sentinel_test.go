@@ -229,11 +229,3 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
 	})
 }
-
-// The goal: two nodes that share a sentinel and the name are one master; others are two.
-func TestSentinel_OneMasterIsOneNode(t *testing.T) {
-	const first = "redis://s1?addr=s2&master_set=m"
-	_, err := New(Config{Nodes: []string{first, "redis://s2?addr=s3&master_set=m"}})
-	require.ErrorContains(t, err, "[1] is the same master as Nodes[0] (m@s2:26379): list each once")
-	start(t, []string{first, "redis://s1?addr=s2&master_set=n", "redis://s3?master_set=m"}, nil)
-}

@@ -128,8 +128,10 @@ func startSecure(t *testing.T, a *authority, change func(*x509.Certificate)) *se
 	return &secure{s, address}
 }
 
-// withTLS is a client's configuration.
-func withTLS(c *tls.Config) func(*Config) { return func(cfg *Config) { cfg.TLS = c } }
+// withTLS is a client's configuration for nodes with these URLs.
+func withTLS(t *testing.T, c *tls.Config, urls ...string) func(*Config) {
+	return func(cfg *Config) { cfg.Nodes = endpoints(t, urls, c) }
+}
 
 // The goal: with rediss:// and without a scheme locks are taken over TLS, with the client's
 // certificate where the server wants one, and the server tells of changes and of a flush; a socket
@@ -143,7 +145,7 @@ func TestTLS_LocksAreTakenOverIt(t *testing.T) {
 		"no scheme": s.address, "socket": s.url()[0],
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := start(t, []string{url}, withTLS(a.client(nil)))
+			m := start(t, nil, withTLS(t, a.client(nil), url))
 			up(t, m)
 			_, overTLS := m.nodes[0].Link.Current().Conn.(*tls.Conn)
 			require.Equal(t, name != "socket", overTLS)
@@ -172,7 +174,7 @@ func TestTLS_AnInspectionReadsTheCertificates(t *testing.T) {
 	for url, lasting := range map[string]float64{
 		"rediss://" + s.address: 1, "unix://" + s.socket(): 0,
 	} {
-		m := start(t, []string{url}, withTLS(a.client(lasts(200*time.Hour))))
+		m := start(t, nil, withTLS(t, a.client(lasts(200*time.Hour)), url))
 		all, err := inspector(t, m).Ask(t.Context())
 		require.NoError(t, err)
 		require.InDelta(t, 20*lasting, all[0].ServerCertificate.Hours(), 1)
@@ -186,10 +188,10 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
 	s := startSecure(t, a, nil)
-	url := []string{"rediss://" + s.address}
-	guarded, free := start(t, url, withTLS(a.client(nil))), start(t, url, func(c *Config) {
-		c.TLS,
-			c.Guard = a.client(nil), GuardOff
+	secure := withTLS(t, a.client(nil), "rediss://"+s.address)
+	guarded, free := start(t, nil, secure), start(t, nil, func(c *Config) {
+		secure(c)
+		c.Guard = GuardOff
 	})
 	up(t, guarded)
 	up(t, free)
@@ -282,7 +284,7 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 				s.args = []string{"--bind", "127.0.0.1", "--port", port}
 				s.start()
 			}
-			m := start(t, []string{test.url + s.address + test.parameter}, withTLS(test.tls))
+			m := start(t, nil, withTLS(t, test.tls, test.url+s.address+test.parameter))
 			got := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 			if test.says == "" {
 				up(t, m)

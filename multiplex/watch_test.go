@@ -217,7 +217,7 @@ func TestWatch_EndsWithClose(t *testing.T) {
 	nodes := servertest.Start(t, 2)
 	before := runtime.NumGoroutine()
 	cfg := Config{
-		Nodes: nodes.URLs(), NodeTimeout: time.Second, TTL: time.Minute,
+		Nodes: endpoints(t, nodes.URLs(), nil), NodeTimeout: time.Second, TTL: time.Minute,
 		MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	}
 	cfg.Fleet = newFleet(cfg)

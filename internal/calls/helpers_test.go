@@ -36,8 +36,8 @@ func newCalls(t *testing.T, urls []string,
 ) *Calls {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	read, err := parts.Read(parts.Config{Config: multiplex.Config{
-		Nodes: urls, NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
+	read, err := parts.Read(parts.Config{Nodes: urls, Config: multiplex.Config{
+		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
 		Guard: multiplex.GuardOff, Dial: dial, Logger: quiet,
 	}})
 	require.NoError(t, err)

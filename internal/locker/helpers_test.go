@@ -23,10 +23,10 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 	t.Helper()
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
-			Nodes: urls, NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
+			NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
 			Guard: multiplex.GuardOff, Dial: dial, Logger: slog.New(slog.DiscardHandler),
 		},
-		Owner: "web-3:4711",
+		Nodes: urls, Owner: "web-3:4711",
 	})
 	require.NoError(t, err)
 	k, err := New(nodes, Config{

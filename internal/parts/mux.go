@@ -46,7 +46,7 @@ func New(nodes *Nodes, prepare func(group int, of *multiplex.Config)) (*Mux, err
 	for i, of := range m.Layout.Sites {
 		cfg.Nodes, cfg.Systems = nil, of.Systems
 		for _, name := range of.Nodes {
-			cfg.Nodes = append(cfg.Nodes, nodes.urls[name])
+			cfg.Nodes = append(cfg.Nodes, nodes.Endpoints[name])
 		}
 		prepare(i, &cfg)
 		mux, err := multiplex.New(cfg)

@@ -1,10 +1,12 @@
 package parts
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
@@ -13,10 +15,12 @@ import (
 
 // Config says which nodes there are, and what they are used with.
 type Config struct {
-	// Config is for each multiplex.Mux, but its Nodes are those of the only group. New sets its
-	// Systems and its Fleet.
+	// Config is for each multiplex.Mux. New sets its Nodes, Systems and Fleet.
 	multiplex.Config
-	// Groups, Next and Owner are those of lockpipe.Config.
+	// The rest are those of lockpipe.Config.
+	Nodes        []string
+	TLS          *tls.Config
+	DialTimeout  time.Duration
 	Groups, Next []fleet.Group
 	Owner        string
 }
@@ -34,7 +38,6 @@ type Nodes struct {
 	Layout    *Layout
 	Layouts   [][]fleet.Group               // one or two, as fleet.Sorted has them
 	Endpoints map[string]*endpoint.Endpoint // of each name
-	urls      map[string]string             // of each name, as the user has given it
 	names     map[string]string             // of each identity
 }
 
@@ -42,7 +45,7 @@ type Nodes struct {
 // with the name of a field.
 func Read(cfg Config) (*Nodes, error) {
 	n := &Nodes{
-		Config: cfg, urls: make(map[string]string), names: make(map[string]string),
+		Config: cfg, names: make(map[string]string),
 		Endpoints: make(map[string]*endpoint.Endpoint),
 	}
 	present, field := cfg.Groups, "Config.Groups"
@@ -148,8 +151,8 @@ func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, er
 			if err != nil {
 				return nil, err
 			}
-			if _, known := n.urls[name]; !known {
-				n.urls[name], n.Endpoints[name] = text, e
+			if n.Endpoints[name] == nil {
+				n.Endpoints[name] = e
 			}
 			own.Nodes, all.Nodes = append(own.Nodes, name), append(all.Nodes, e.LayoutName())
 		}
