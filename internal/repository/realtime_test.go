@@ -1,6 +1,7 @@
 package repository
 
 import (
+	"fmt"
 	"go/ast"
 	"os"
 	"os/exec"
@@ -13,26 +14,31 @@ import (
 
 // once is the beginning of a test that fails in its first run alone. The file says that it has run.
 const once = `
-	if _, err := os.Stat("ran"); err != nil {
-		_ = os.WriteFile("ran", nil, 0o600)
+	if _, err := os.Stat(t.Name()); err != nil {
+		_ = os.WriteFile(t.Name(), nil, 0o600)
 		`
 
-// realTimeRuns are bodies of a test of real time, and what .ci/realtime says then.
-var realTimeRuns = map[string]struct {
-	body, says string
-	passes     bool
-}{
-	"passes":             {"", "ok: ", true},
-	"fails twice":        {`t.Error("too late")`, "FAILED twice", false},
-	"fails once":         {once + `t.Fatal("too late") }`, "UNSTABLE", true},
-	"two holders once":   {once + `t.Fatal("a key has two holders") }`, "no excuse", false},
-	"a key left once":    {once + `t.Fatal("a key was left behind") }`, "no excuse", false},
-	"a panic once":       {once + `panic("too late") }`, "no excuse", false},
-	"a leak once":        {once + `t.Fatal("a goroutine leaks") }`, "no excuse", false},
-	"a data race once":   {once + racy, "no excuse", false},
-	"does not compile":   {"undefined()", "undefined: undefined", false},
-	"ends the whole run": {"os.Exit(0)", "did not run", false},
+// excusedRuns are the bodies of tests of real time that let .ci/realtime pass, and what it says.
+var excusedRuns = map[string]realTimeRun{
+	"Passes":    {"", "ok: %s %s ("},
+	"FailsOnce": {once + `t.Fatal("too late") }`, "UNSTABLE: %s %s failed once"},
 }
+
+// badRuns are those that do not.
+var badRuns = map[string]realTimeRun{
+	"FailsTwice":       {`t.Error("too late")`, "%s: %s FAILED twice"},
+	"TwoHoldersOnce":   {once + `t.Fatal("a key has two holders") }`, noExcuse},
+	"AKeyLeftOnce":     {once + `t.Fatal("a key was left behind") }`, noExcuse},
+	"APanicOnce":       {once + `panic("too late") }`, noExcuse},
+	"ALeakOnce":        {once + `t.Fatal("a goroutine leaks") }`, noExcuse},
+	"ADataRaceOnce":    {once + racy, noExcuse},
+	"EndsTheWholeTest": {"os.Exit(0)", "%s: %s did not run"},
+}
+
+const noExcuse = "%s: %s FAILED, and a delay is no excuse for that"
+
+// realTimeRun is the body of a test, and what is said of its directory and name.
+type realTimeRun struct{ body, says string }
 
 // racy is a data race, in a test that passes but for that.
 const racy = `n := 0; go func() { n++ }(); n++; runtime.Gosched(); time.Sleep(time.Millisecond) }`
@@ -41,35 +47,63 @@ const racy = `n := 0; go func() { n++ }(); n++; runtime.Gosched(); time.Sleep(ti
 // named. No delay excuses what could harm a user, and a test without the mark does not run.
 func TestRealTime_OnlyADelayIsExcused(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it builds ten programs")
+		t.Skip("it builds two programs with the race detector")
 	}
+	excused, bad := realTimeModule(t, excusedRuns), realTimeModule(t, badRuns)
+	undefined := realTimeModule(t, map[string]realTimeRun{"DoesNotCompile": {"undefined()", ""}})
+
+	out, report, err := realTime(t, excused)
+	require.NoError(t, err, out)
+	saysOf(t, out, excused, excusedRuns)
+	require.Contains(t, report, "UNSTABLE: "+excused+" TestFailsOnce_InRealTime")
+	require.Contains(t, report, "too late")
+	require.Contains(t, report, "--- PASS: TestFailsOnce_InRealTime")
+	require.NotContains(t, report, "TestPasses")
+
+	out, report, err = realTime(t, undefined, bad)
+	require.Error(t, err, out)
+	require.Contains(t, out, "undefined: undefined")
+	saysOf(t, out, bad, badRuns)
+	require.Contains(t, out, fmt.Sprintf("realtime: %d failed", len(badRuns)+1))
+	require.Empty(t, report)
+}
+
+// realTimeModule returns the directory of a module with these tests, and with one that fails and
+// has no mark.
+func realTimeModule(t *testing.T, runs map[string]realTimeRun) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	write("go.mod", "module made.up\n\ngo 1.25\n")
+	text := "package made\n\nimport (\n\"os\"\n\"runtime\"\n\"testing\"\n\"time\"\n)\n\n" +
+		"var _, _, _ = os.Stat, runtime.Gosched, time.Sleep\n\n" +
+		"func TestA_WithoutTheMark(t *testing.T) { t.Fatal() }\n"
+	for name, r := range runs {
+		text += "\nfunc Test" + name + "_InRealTime(t *testing.T) {\n" + r.body + "\n}\n"
+	}
+	write("a_test.go", text)
+	return dir
+}
+
+// realTime runs .ci/realtime on modules.
+func realTime(t *testing.T, dirs ...string) (out, report string, err error) {
+	t.Helper()
 	script, err := filepath.Abs(".ci/realtime")
 	require.NoError(t, err)
-	for name, c := range realTimeRuns {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			write := func(name, text string) {
-				require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-			}
-			write("go.mod", "module made.up\n\ngo 1.25\n")
-			write("a_test.go", "package made\n\nimport (\n\"os\"\n\"runtime\"\n\"testing\"\n\"time\"\n)\n\n"+
-				"var _, _, _ = os.Stat, runtime.Gosched, time.Sleep\n\n"+
-				"func TestA_InRealTime(t *testing.T) {\n"+c.body+"\n}\n\n"+
-				"func TestA_WithoutTheMark(t *testing.T) { t.Fatal() }\n")
-			report := filepath.Join(dir, "report")
-			out, err := exec.Command("bash", script, report, dir).CombinedOutput()
-			require.Equal(t, c.passes, err == nil, "%s", out)
-			require.Contains(t, string(out), c.says)
-			text, _ := os.ReadFile(report)
-			if c.says == "UNSTABLE" {
-				require.Contains(t, string(text), "UNSTABLE: "+dir+" TestA_InRealTime")
-				require.Contains(t, string(text), "too late")
-				require.Contains(t, string(text), "--- PASS: TestA_InRealTime")
-			} else {
-				require.Empty(t, text)
-			}
-		})
+	file := filepath.Join(t.TempDir(), "report")
+	said, err := exec.Command("bash", append([]string{script, file}, dirs...)...).CombinedOutput()
+	text, readErr := os.ReadFile(file)
+	require.NoError(t, readErr)
+	return string(said), string(text), err
+}
+
+// saysOf requires that the output says of each test what it has to.
+func saysOf(t *testing.T, out, dir string, runs map[string]realTimeRun) {
+	t.Helper()
+	for name, r := range runs {
+		require.Contains(t, out, fmt.Sprintf(r.says, dir, "Test"+name+"_InRealTime"))
 	}
 }
 
