@@ -110,7 +110,7 @@ func (s *slow) remove(gone func(c *slowCall) bool) {
 // that began.
 func TestQueue_IsLikeTheSlowOne(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
-	for n := range uint64(400) {
+	for n := range uint64(100) {
 		t.Run(strconv.FormatUint(seed+n, 10), func(t *testing.T) { compareQueues(t, seed+n) })
 		if t.Failed() {
 			return

@@ -44,7 +44,8 @@ func answers(sent []int, next func(n int) int) (all []string) {
 // it wrote it, and each reply comes to whom it belongs. That holds however both streams are cut,
 // whenever trips are enqueued and flushed, and whenever the replies come.
 func TestConn_SendsAndDecodesTrips(t *testing.T) {
-	for seed := range uint64(6000) {
+	from := rand.Uint64()
+	for seed := from; seed != from+1200; seed++ {
 		random := rand.New(rand.NewPCG(seed, 1))
 		p := draw(random.IntN)
 		next := random.IntN
