@@ -26,11 +26,12 @@ var (
 )
 
 // The goal: with every seed, leases exclude each other, and all other promises hold. Seeds that
-// failed once are run first. The runs use a build of this package in which lockpipe's own random
-// numbers depend on the seed. New seeds are run by a process for each core.
+// failed once are run first, unless -sim.count is given. The runs use a build of this package in
+// which lockpipe's own random numbers depend on the seed. New seeds are run by a process for each
+// core.
 func TestSimulation(t *testing.T) {
 	binary := build(t, seedEdits())
-	if *firstSeed == 0 {
+	if *seedCount == 0 {
 		for _, line := range recordedSeeds(t) {
 			out, err := runBinary(t, binary, append([]string{"-sim.count=1"}, line...)...)
 			require.NoError(t, err, "a seed that failed once fails again\n%.20000s", out)
