@@ -359,7 +359,7 @@ func TestNodes_AForbiddenKeyFailsOnlyItsOwnCaller(t *testing.T) {
 // key and the nodes that have it.
 func TestNodes_AHolderIsReportedThoughAMinorityIsDead(t *testing.T) {
 	t.Parallel()
-	for n := 1; n <= 5; n++ {
+	for _, n := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			nodes := servertest.Start(t, n)

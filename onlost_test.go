@@ -197,7 +197,7 @@ func TestOnLost_ACallbackMayUseEverything(t *testing.T) {
 func TestOnLost_IsCalledOnceIfTheHolderMayNotKnow(t *testing.T) {
 	skipIfShort(t, "OnLost after each kind of end, for many leases")
 	t.Parallel()
-	const many = 15
+	const many = 8
 	tests := map[string]struct {
 		opts []lockpipe.Option
 		end  func(t *testing.T, v *fakeNodes, c *lockpipe.Client, leases []*lockpipe.Lease)
@@ -333,7 +333,7 @@ func TestOnLost_LeasesLostTogetherMakeOneLine(t *testing.T) {
 	t.Parallel()
 	var log lockedBuffer
 	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
-		const many = 300
+		const many = 100
 		for round := 1; round <= 3; round++ {
 			leases := takeEach(t, c, fmt.Sprint(round), many, auto(autoTTL, time.Hour)...)
 			v.silence(0, 1)

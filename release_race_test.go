@@ -94,15 +94,15 @@ const (
 // node the key comes back, or gets a new TTL, after it was deleted there. What is on its way to a
 // minority is followed by its release at once.
 func TestRelease_IsTheLastWord(t *testing.T) {
-	skipIfShort(t, "5,000 releases that race with extensions")
+	skipIfShort(t, "2,800 releases that race with extensions")
 	t.Parallel()
 	tests := map[string]racing{
-		"one Extend, patient":    {1, 10 * time.Second, 21},
-		"one Extend, impatient":  {1, 60 * time.Millisecond, 4},
-		"two Extends, patient":   {2, 10 * time.Second, 21},
-		"two Extends, impatient": {2, 60 * time.Millisecond, 4},
+		"one Extend, patient":    {1, 10 * time.Second, 11},
+		"one Extend, impatient":  {1, 60 * time.Millisecond, 3},
+		"two Extends, patient":   {2, 10 * time.Second, 11},
+		"two Extends, impatient": {2, 60 * time.Millisecond, 3},
 	}
-	const together = 100 // 5,000 releases in all waves of all tests
+	const together = 100 // 2,800 releases in all waves of all tests
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

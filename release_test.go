@@ -18,7 +18,7 @@ import (
 func TestRelease_JustBeforeCloseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
-	for round := range 100 {
+	for round := range 50 {
 		c := connected(t, newClient(t, nodes))
 		var callers sync.WaitGroup
 		begun := make(chan struct{})

@@ -40,7 +40,7 @@ func TestRolling_NoExtendedLeaseIsLost(t *testing.T) {
 				}
 			}
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * ttl)
 		for _, l := range held {
 			require.NoError(t, l.Err())
 			release(t, l)

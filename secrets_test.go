@@ -169,10 +169,10 @@ var oddPasswords = []string{secretWord, "p@" + secretWord + ":w/rd%", `?` + secr
 // permission, the connection, TLS.
 func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
 	t.Parallel()
-	for i, password := range oddPasswords {
+	for i, password := range oddPasswords[2:] { // the next test has the less odd ones too
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			if i != len(oddPasswords)-1 {
-				skipIfShort(t, "the less odd passwords")
+			if i == 0 {
+				skipIfShort(t, "the less odd password")
 			}
 			t.Parallel()
 			nodes := servertest.Start(t, 7)
