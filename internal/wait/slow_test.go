@@ -176,7 +176,7 @@ func TestPolicy_AgainstASlowVersion(t *testing.T) {
 		{Known: true, Ticket: 9, Token: "own"},
 	}
 	from := rand.Uint64()
-	for seed := from; seed != from+500; seed++ {
+	for seed := from; seed != from+1000; seed++ {
 		r := rand.New(rand.NewPCG(seed, 0))
 		p := &Policy{
 			Key: "k", MaxDelay: 60 * ms,
