@@ -40,12 +40,17 @@ func seedEdits() []edit {
 		},
 		{"client.go", "\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", ""},
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},
+		{
+			"internal/cluster/cluster.go",
+			"\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", "",
+		},
+		{"internal/cluster/cluster.go", "suspension.Counter()", "simrand.Suspended()"},
 		// It is held where a goroutine may stall.
 		{"multiplex/mux.go", "\tbeginning sync.Mutex\n", "\tbeginning simrand.Mutex\n"},
 	}
 	for _, file := range []string{
 		"lease/extension_time.go", "internal/fleet/node.go", "internal/link/connector.go",
-		"internal/locker/options.go", "internal/parts/look.go",
+		"internal/locker/options.go", "internal/parts/look.go", "internal/endpoint/asker.go",
 		"internal/node/failing.go",
 	} {
 		edits = append(edits, edit{

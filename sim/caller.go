@@ -219,6 +219,7 @@ func (c *caller) recordAcquire(l *lockpipe.Lease, err error, called time.Time, a
 	h := c.sim.history.startHold(c.name, l, c.layout, called, auto)
 	h.adopts = c.adopts
 	c.sim.checkQuorumBacks(h)
+	c.sim.checkServers(h)
 	return h
 }
 

@@ -35,7 +35,7 @@ func TestCheck_OverlapIsFound(t *testing.T) {
 		{[][2]float64{{1, 9}, {2, 3}}, true},
 		{[][2]float64{{1, 9}, {9, 10}, {8.5, 8.6}}, true},
 	} {
-		h := &history{start: time.Now()}
+		h := newHistory()
 		for i, b := range c.times {
 			addHold(h, fmt.Sprint(i), b[0], b[1])
 		}
@@ -61,7 +61,7 @@ func TestCheck_FenceThatDoesNotRiseIsFound(t *testing.T) {
 		{[]int64{5, 9, 7}, true},
 		{[]int64{9, 5, 6}, true},
 	} {
-		h := &history{start: time.Now()}
+		h := newHistory()
 		for i, f := range c.fences {
 			addHold(h, fmt.Sprint(i), float64(i), float64(i+1)).fence = f
 		}
@@ -74,7 +74,7 @@ func TestCheck_FenceThatDoesNotRiseIsFound(t *testing.T) {
 // The goal: an extension is found that was confirmed although another holder had the key meanwhile.
 // An extension before that is not.
 func TestCheck_ExtensionAcrossAnotherHoldIsFound(t *testing.T) {
-	h := &history{start: time.Now()}
+	h := newHistory()
 	at := func(s int) time.Time { return h.start.Add(time.Duration(s) * time.Second) }
 	mine := addHold(h, "mine", 1, 9, span{at(2), at(3)})
 	addHold(h, "other", 4, 5)
@@ -144,7 +144,7 @@ func TestCheck_AnExtensionMayBeConfirmedByNodesThatTookTheTokenLate(t *testing.T
 
 // The goal: an undocumented error is found, and a documented one has its name.
 func TestCheck_UndocumentedErrorIsFound(t *testing.T) {
-	r := &run{history: &history{start: time.Now()}}
+	r := &run{history: newHistory()}
 	require.Equal(t, "ok", r.outcome(nil, acquiring))
 	require.Equal(t, "held", r.outcome(fmt.Errorf("waited: %w", lockpipe.ErrHeld), acquiring))
 	require.Equal(t, "lost", r.outcome(lockpipe.ErrLost, extending))

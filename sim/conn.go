@@ -206,6 +206,13 @@ func (c *conn) SetDeadline(t time.Time) error {
 	return nil
 }
 
+// hasEnded reports whether the client can't use the connection any more.
+func (c *conn) hasEnded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed || c.err != nil
+}
+
 // wake lets Read look again.
 func (c *conn) wake() {
 	c.mu.Lock()

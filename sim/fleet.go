@@ -101,7 +101,8 @@ func (l clientLayout) quorumBacks(key string, addresses []string, has func(node 
 func (l clientLayout) firstUsePossible(hasMarker func(node int) bool) bool {
 	groups := l.groups
 	if groups == nil {
-		groups = nodeGroups{{0, 1, 2, 3, 4}}
+		all := []int{0, 1, 2, 3, 4}
+		groups = nodeGroups{all[:len(l.places.Sites[0].Nodes)]}
 	}
 	return slices.ContainsFunc(groups, func(g []int) bool {
 		return !slices.ContainsFunc(g, hasMarker)
@@ -192,7 +193,7 @@ func (r *run) roll(rng *rand.Rand, l clientLayout) bool {
 // firstLayout returns the layout that clients have at first.
 func (r *run) firstLayout() clientLayout {
 	if len(r.plan.layouts) == 0 {
-		return newClientLayout(r.addresses, nil, nil)
+		return newClientLayout(r.names, nil, nil)
 	}
 	return newClientLayout(r.addresses, r.plan.layouts[0], nil)
 }
@@ -200,6 +201,14 @@ func (r *run) firstLayout() clientLayout {
 // hasMarker reports whether the guard's key of a node rules out a first use: it is the name of a
 // memory, or a record by somebody who knows the node.
 func (r *run) hasMarker(node int) bool {
-	text, ok := r.server(node).Get(prefix + ids.AdmittedKey)
-	return ok && (r.allKnew.Load() || !strings.HasPrefix(text, "new:"))
+	text, _ := r.guardKey(node)
+	return text != "" && (r.allKnew.Load() || !strings.HasPrefix(text, "new:"))
+}
+
+// guardKey returns what the guard's key of a node is, and until when it lasts.
+func (r *run) guardKey(node int) (text string, until time.Time) {
+	if r.cluster != nil {
+		return r.cluster.guardKey(node)
+	}
+	return r.server(node).KeyUntil(prefix + ids.AdmittedKey)
 }

@@ -32,7 +32,8 @@ func (r *run) awaitMarker() bool {
 }
 
 func (r *run) awaitIfAuto(met func() bool) bool {
-	return r.plan.lossEvery == 0 || r.plan.guard != lockpipe.GuardAuto || r.await(met)
+	losesNothing := r.plan.lossEvery == 0 && r.cluster == nil
+	return losesNothing || r.plan.guard != lockpipe.GuardAuto || r.await(met)
 }
 
 // await waits until met returns true.

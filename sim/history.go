@@ -23,6 +23,10 @@ type history struct {
 	// How much later than its lease ends an extension may be sent, because goroutines stall between
 	// the last look and the send; set before it is shared.
 	stall time.Duration
+	// place returns the node where a key counts, or -1 for that of its server, and the key as
+	// callers know it with the prefix. voters is how many nodes there are. Set before it is shared.
+	place  func(key string) (node int, name string)
+	voters int
 
 	mu          sync.Mutex // guards all below, and the holds; a leaf
 	notes       []note
@@ -91,7 +95,8 @@ const suspensionNotice = 250 * time.Millisecond
 func newHistory() *history {
 	return &history{
 		start: time.Now(), byToken: map[string]*hold{}, takings: newTakings(),
-		extended: map[sent]bool{},
+		extended: map[sent]bool{}, voters: nodes,
+		place: func(key string) (int, string) { return none, key },
 	}
 }
 

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,7 +35,7 @@ type link struct {
 	refusingUntil    atomicTime  // until when no connection is accepted
 
 	mu     sync.Mutex // guards all below
-	conn   *conn      // the newest; nil before the first
+	conns  []*conn    // the newest at the end; only that one, unless the node is in a cluster
 	alias  *link      // to the node that the name leads to; nil: the link's own
 	healed bool       // the name leads to its own node from now on; set by heal
 }
@@ -103,7 +104,7 @@ func (l *link) dial(ctx context.Context, client int) (net.Conn, error) {
 	c.cond = sync.NewCond(&c.mu)
 	c.session = to.server.Load().Accept(c.sendToClient, c.onNodeClose)
 	l.mu.Lock()
-	l.conn = c
+	l.keep(c)
 	l.mu.Unlock()
 	return c, nil
 }
@@ -120,11 +121,27 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// current returns the newest connection, nil if there was none.
-func (l *link) current() *conn {
+// keep notes a connection. To a server of a cluster a client has one for each slot, and another one
+// on which it asks who has the slots. mu is held.
+func (l *link) keep(c *conn) {
+	ended := func(c *conn) bool { return l.plan.slots == 0 || c.hasEnded() }
+	l.conns = append(slices.DeleteFunc(l.conns, ended), c)
+}
+
+// all returns the connections that faults of the link are for.
+func (l *link) all() []*conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn
+	return slices.Clone(l.conns)
+}
+
+// current returns the newest connection, nil if there was none.
+func (l *link) current() *conn {
+	all := l.all()
+	if len(all) == 0 {
+		return nil
+	}
+	return all[len(all)-1]
 }
 
 // target returns the link to the node that the name leads to.
@@ -144,9 +161,8 @@ func (l *link) setAlias(to *link, reset bool) {
 	if !l.healed {
 		l.alias = to
 	}
-	c := l.conn
 	l.mu.Unlock()
-	if reset && c != nil {
+	if c := l.current(); reset && c != nil {
 		c.reset(false)
 	}
 }
@@ -160,7 +176,7 @@ func (l *link) isDirect() bool {
 // partition lets nothing through for d. The present connection stays dead after that.
 func (l *link) partition(d time.Duration) {
 	l.partitionedUntil.set(time.Now().Add(d))
-	if c := l.current(); c != nil {
+	for _, c := range l.all() {
 		c.dropOutbound()
 		c.dropInbound()
 	}
@@ -176,7 +192,7 @@ func (l *link) heal() {
 	l.mu.Lock()
 	l.alias, l.healed = nil, true
 	l.mu.Unlock()
-	if c := l.current(); c != nil {
+	for _, c := range l.all() {
 		if !l.isDirect() {
 			c.reset(false)
 		}

@@ -375,7 +375,7 @@ var brokenRules = []mutant{
 		test: "TestSlot_AMajorityOfAllServersHasToNameTheOwner", of: "internal/cluster",
 		edit: edit{
 			"internal/cluster/cluster.go", "return size/2 + 1 }",
-			"return size/2 + map[bool]int{false: 1}[simrand.Mutant(\"majority\")] }",
+			"return max(1, size/2+map[bool]int{false: 1}[simrand.Mutant(\"majority\")]) }",
 		},
 	},
 	{
@@ -384,6 +384,48 @@ var brokenRules = []mutant{
 		edit: edit{
 			"internal/link/link.go", "if l.masters != nil && !l.masters.Confirmed() {\n",
 			"if l.masters != nil && !l.masters.Confirmed() && !simrand.Mutant(\"unconfirmed\") {\n",
+		},
+	},
+	{
+		name: "shards", rule: "10: two nodes in a cluster have a vote each on one server",
+		mix: "clustered", finds: "servers have granted it",
+	},
+	{
+		name: "majority", rule: "10: half of a cluster's servers confirm the owner of a slot",
+		mix: "clustered", finds: "both hold",
+	},
+	{
+		name: "stale", rule: "10: the owner of a slot is confirmed for longer than three seconds",
+		mix: "clustered", finds: "both hold",
+		edit: edit{
+			"internal/cluster/slot.go", "{ return s.cluster.now() <",
+			"{\n\treturn simrand.Mutant(\"stale\") || s.cluster.now() <",
+		},
+		also: edit{
+			"internal/cluster/slot.go", "time.Duration(s.confirmed.Load()) }\n",
+			"time.Duration(s.confirmed.Load())\n}\n",
+		},
+	},
+	{
+		name: "moved", rule: "10 b: a slot has the same memory on another server",
+		mix: "clustered", finds: "both hold",
+		edit: edit{
+			"internal/guard/server.go", "\treturn memory == s.memory && memory != \"\" ||\n",
+			"\treturn memory == s.memory && memory != \"\" ||\n\t\tmemory != \"\" && plain(memory) && " +
+				"simrand.Mutant(\"moved\") ||\n",
+		},
+	},
+	{
+		name: "failover", rule: "10 f: the new owner of a slot does not wait longer",
+		mix: "clustered", finds: "both hold",
+	},
+	{
+		name: "masters", rule: "10: replicas don't count as servers of a cluster",
+		mix: "clustered", finds: "both hold",
+		edit: edit{
+			"internal/cluster/report.go", "\t\tr.ids = append(r.ids, o.id)\n",
+			"\t\tif slices.Contains(flags, \"master\") || !simrand.Mutant(\"masters\") {\n" +
+				"\t\t\tr.ids = append(r.ids, o.id)\n\t\t}\n",
 		},
 	},
 	{

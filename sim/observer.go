@@ -59,7 +59,7 @@ func (r *run) inspect(timeout time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	cfg := lockpipe.Config{
-		Prefix: prefix, Nodes: r.addresses, MaxTTL: r.plan.clientMaxTTL,
+		Prefix: prefix, Nodes: r.entries, MaxTTL: r.plan.clientMaxTTL,
 		TTL: r.plan.clientMaxTTL, RestartGuard: r.plan.guard,
 		Dial: func(ctx context.Context, _, address string) (net.Conn, error) {
 			return links[slices.Index(r.addresses, address)].dial(ctx, 0)
@@ -100,10 +100,10 @@ func (r *run) expectNoChange(who string, do func()) {
 
 // ownKeys returns the guard's keys. With layouts, which clients renew, it returns these too.
 func (r *run) ownKeys(layouts bool) (all []string) {
-	for i := range nodes {
-		text, _ := r.server(i).Get(prefix + ids.AdmittedKey)
+	for i := range r.history.voters {
+		text, _ := r.guardKey(i)
 		all = append(all, text)
-		if layouts {
+		if layouts && r.cluster == nil {
 			text, until := r.server(i).KeyUntil(prefix + ids.LayoutsKey)
 			all = append(all, fmt.Sprint(text, until))
 		}

@@ -76,6 +76,9 @@ type Mix struct {
 	Observed bool
 	// Virgin has nodes that are used for the first time. One of them loses its data meanwhile.
 	Virgin bool
+	// Clustered makes the nodes the servers of one Redis Cluster, whose slots move and whose
+	// masters are replaced.
+	Clustered bool
 }
 
 // Plan holds what a seed has drawn for a run.
@@ -134,6 +137,15 @@ type Plan struct {
 	// Of 100 calls, how many adopt keys, and of 100 leases, how many handles are known before Keep.
 	adoptPercent int
 	anyPercent   int // of 100 calls, how many want any of some keys
+
+	slots       int           // of the Redis Cluster that clients use; 0: the nodes are in none
+	masters     int           // how many servers of it are masters at first
+	replicaOf   [nodes]int    // whose replicas the others are
+	movesOnly   bool          // nothing happens to the cluster but that slots move
+	shardEvery  time.Duration // between two faults of the cluster, on average
+	gossipEvery time.Duration // between two times when servers hear of each other, on average
+	copyEvery   time.Duration // between two copies to replicas, on average
+	nodeTimeout time.Duration // after what time a server that is cut off notices it
 
 	layouts []nodeGroups // that the fleet uses, one after the other; nil: one group of all nodes
 }

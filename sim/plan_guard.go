@@ -96,4 +96,6 @@ func (p *Plan) drawStart(rng *rand.Rand) time.Duration {
 }
 
 // forgets reports whether nodes lose data.
-func (p *Plan) forgets() bool { return p.lossEvery > 0 || p.virgin }
+func (p *Plan) forgets() bool {
+	return p.lossEvery > 0 || p.virgin || p.slots > 0 && !p.movesOnly
+}

@@ -60,7 +60,7 @@ func (p *process) startClient() {
 			TTL: used.maxTTL, MaxTTL: used.maxTTL, RestartGuard: plan.guard,
 			Dial: p.dialer(number), Logger: slog.New(slog.DiscardHandler),
 		}
-		used.configure(&cfg, p.run.addresses)
+		used.configure(&cfg, p.run.entries)
 		var err error
 		if c, err = lockpipe.New(cfg); err != nil {
 			panic(err)
@@ -255,7 +255,7 @@ func (p *process) resetConns() {
 
 // resetConn breaks the connection to a node. What was sent is not lost.
 func (p *process) resetConn(node int) {
-	if c := p.links[node].current(); c != nil {
+	for _, c := range p.links[node].all() {
 		c.reset(false)
 	}
 }

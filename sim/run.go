@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/cluster"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/sim/simrand"
@@ -46,6 +47,9 @@ type run struct {
 	plan         *Plan
 	end          time.Time
 	addresses    []string
+	entries      []string      // what clients get as nodes: addresses, or the URL of a cluster
+	names        []string      // of the nodes that clients make of these
+	cluster      *redisCluster // nil: the nodes are in none
 	nodes        []*memorynode.Node
 	twins        []*memorynode.Node                 // that take turns with them; nil: none do
 	serving      []*atomic.Pointer[memorynode.Node] // to which the name of each node leads
@@ -91,6 +95,7 @@ func Run(t *testing.T, seed uint64, mix Mix) (report Report) {
 		plan.drawObservers(rand.New(rand.NewPCG(seed, 39)))
 		plan.drawVirgins(rand.New(rand.NewPCG(seed, 40)))
 		plan.drawLayouts(rand.New(rand.NewPCG(seed, 34)))
+		plan.drawCluster(rand.New(rand.NewPCG(seed, 43)))
 		simrand.SetStalls(plan.stalls)
 		r := newRun(seed, plan)
 		r.simulate(seed)
@@ -129,6 +134,12 @@ func newRun(seed uint64, plan *Plan) *run {
 		r.serving = append(r.serving, at)
 		r.frozenUntil = append(r.frozenUntil, &atomicTime{})
 	}
+	r.entries, r.names = r.addresses, r.addresses
+	if plan.slots > 0 {
+		r.cluster = newCluster(r)
+		r.entries, r.names = []string{plan.clusterURL(r.addresses)}, r.cluster.names()
+		r.history.place, r.history.voters = r.cluster.place, plan.slots
+	}
 	for i := range plan.clients {
 		p := &process{
 			run: r, number: i, rng: rand.New(rand.NewPCG(seed, uint64(100+i))),
@@ -156,7 +167,7 @@ func (r *run) newNode(id, index int, rate float64) *memorynode.Node {
 	n.Durable, n.HidesRunID = index < plan.durableNodes, index < plan.hiddenNodes
 	n.Newer, n.NoTracking = index < plan.newerNodes, index >= nodes-plan.simpleNodes
 	n.OnTake, n.OnRelease = r.history.take, r.history.release
-	if plan.aliasEvery == 0 && !plan.turns {
+	if plan.aliasEvery == 0 && !plan.turns && plan.slots == 0 {
 		n.OnGuard = r.checkGuard(index)
 	}
 	return n
@@ -236,6 +247,8 @@ func (r *run) simulate(seed uint64) {
 	all.Go(early.injectEarlyLoss)
 	clocks := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 10))}
 	all.Go(clocks.injectClocks)
+	shards := &nemesis{run: r, rng: rand.New(rand.NewPCG(seed, 50))}
+	all.Go(func() { shards.injectShardFaults(&all) })
 	all.Go(func() { r.observe(seed) })
 	all.Go(r.hangNode)
 	all.Wait()
@@ -276,15 +289,20 @@ func (p *Plan) driftMargin() time.Duration { return 2*p.clientMaxTTL/100 + 10*ti
 func (r *run) drain() {
 	simrand.SetStalls(0)
 	for i, n := range r.frozenUntil {
-		n.set(time.Now())
-		r.nodes[i].Promote()
+		if n.set(time.Now()); r.cluster == nil {
+			r.nodes[i].Promote()
+		}
 		for _, p := range r.processes {
 			p.pausedUntil.set(time.Now())
 			p.links[i].heal()
 		}
 	}
+	if r.cluster != nil {
+		r.cluster.heal()
+		time.Sleep(cluster.DeposedFor)
+	}
 	time.Sleep(recoveryTime + dialTimeout)
-	if r.plan.forgets() || r.plan.aliasEvery > 0 {
+	if r.cluster != nil || r.plan.forgets() || r.plan.aliasEvery > 0 {
 		// A client whose nodes are in quarantine can't confirm that it released everything.
 		time.Sleep(r.plan.clientMaxTTL + guardLag)
 	}
@@ -331,7 +349,8 @@ func (r *run) expectNoQueues() {
 // for; if a release overtook the command that it cleans up after; or if the name under which a
 // server was asked leads to another server now; and if holders keep keys.
 func (r *run) expectsClean() bool {
-	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 || r.plan.keptPercent > 0 {
+	if r.plan.reorderAcrossConns || r.plan.aliasEvery > 0 || r.plan.keptPercent > 0 ||
+		r.cluster != nil && r.plan.forgets() {
 		return false
 	}
 	restarts := r.plan.restartEvery > 0 || len(r.plan.layouts) > 1
@@ -342,7 +361,7 @@ func (r *run) expectsClean() bool {
 func (r *run) expectNoKeys(when string) {
 	for _, n := range slices.Concat(r.nodes, r.twins) {
 		for _, key := range n.LiveKeys() {
-			if !strings.HasPrefix(key, prefix+ids.Reserved) {
+			if _, name := r.history.place(key); !strings.HasPrefix(name, prefix+ids.Reserved) {
 				r.history.violation("node %d has %s %s", n.ID(), key, when)
 			}
 		}
@@ -373,8 +392,8 @@ func (r *run) checkQuorumBacks(h *hold) {
 	}
 	for _, key := range h.keys {
 		count := 0
-		if !h.layout.quorumBacks(key, r.addresses, func(node int) bool {
-			value, kept := r.nodes[node].KeyUntil(prefix + key)
+		if !h.layout.quorumBacks(key, r.names, func(node int) bool {
+			value, kept := r.keyUntil(node, prefix+key)
 			of, _ := ids.SplitValue(value)
 			keeps := of == h.lease.Token() && kept.After(until)
 			if keeps {
@@ -386,6 +405,14 @@ func (r *run) checkQuorumBacks(h *hold) {
 				key, time.Until(until), count)
 		}
 	}
+}
+
+// keyUntil returns the value of a key of a node, and until when it lasts.
+func (r *run) keyUntil(node int, key string) (value string, until time.Time) {
+	if r.cluster != nil {
+		return r.cluster.keyUntil(node, key)
+	}
+	return r.nodes[node].KeyUntil(key)
 }
 
 // afterRelease wants a release not to say that the lease was lost, if no node forgets anything and

@@ -100,7 +100,7 @@ func TestSeeds(t *testing.T) {
 		Kept: has("kept"), Handed: has("handed"), Any: has("any"), Grouped: has("grouped"),
 		Moving: has("moving"), Turning: has("turning"), Varied: has("varied"),
 		Clocked: has("clocked"), Simple: has("simple"), Observed: has("observed"),
-		Virgin: has("virgin"),
+		Virgin: has("virgin"), Clustered: has("clustered"),
 	}
 	began := time.Now()
 	total := Report{}

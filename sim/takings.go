@@ -28,6 +28,7 @@ type slot struct{ key, token string }
 // taking is the moment at which a node took a token for a key.
 type taking struct {
 	node     int
+	server   *memorynode.Node
 	sent, at time.Time // when the client sent the command, and when the node executed it
 	answered time.Time // when the reply arrived at the client; zero if it did not
 }
@@ -56,14 +57,18 @@ func (h *history) release(key, value string, by *memorynode.Session) {
 // violation if the client sent that behind the release, which is the last of a lease.
 func (h *history) take(key, value string, by *memorynode.Session) {
 	of, _ := ids.SplitValue(value)
-	s, now := slot{key, of}, time.Now()
+	node, name := h.place(key)
+	if node == none {
+		node = by.Node().ID() % nodes
+	}
+	s, now := slot{name, of}, time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	sent, ok := h.takings.released[place{by.Node().ID(), key, value}]
 	if ok && !by.SentAt().Before(sent) {
 		h.violate("node %d takes %s for a lease behind its release", by.Node().ID(), key)
 	}
-	t := &taking{node: by.Node().ID() % nodes, sent: by.SentAt(), at: now}
+	t := &taking{node: node, server: by.Node(), sent: by.SentAt(), at: now}
 	h.takings.bySlot[s] = append(h.takings.bySlot[s], t)
 	h.takings.pending[reply{by, now}] = append(h.takings.pending[reply{by, now}], t)
 }
@@ -87,6 +92,17 @@ func (h *history) lastTaking(s slot, node int, until time.Time) (last *taking) {
 		}
 	}
 	return last
+}
+
+// serversOf returns how many servers have taken a token for a key.
+func (h *history) serversOf(s slot) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	servers := map[*memorynode.Node]bool{}
+	for _, t := range h.takings.bySlot[s] {
+		servers[t.server] = true
+	}
+	return len(servers)
 }
 
 // checkExtensions finds extensions that were confirmed although another holder has had the key
@@ -133,7 +149,7 @@ func (h *history) checkExtensions() {
 // was gone, since it last confirmed that it has the key.
 func (h *history) mayConfirm(e span, unsure time.Time, own, other slot, got time.Time) bool {
 	grants, gone := 0, 0
-	for node := range nodes {
+	for node := range h.voters {
 		last := h.lastTaking(own, node, e.returned)
 		if last == nil {
 			continue
@@ -147,7 +163,7 @@ func (h *history) mayConfirm(e span, unsure time.Time, own, other slot, got time
 			gone++
 		}
 	}
-	return grants > nodes/2 && gone <= nodes/2
+	return grants > h.voters/2 && gone <= h.voters/2
 }
 
 // unsureFrom returns since when no extension was confirmed before e: when the first one that failed

@@ -24,14 +24,12 @@ func init() {
 		"ECHO": {words: 2, run: func(s *Session, args []string) { s.text(args[1]) }},
 		"AUTH": {words: 2, run: (*Session).ok}, "SELECT": {words: 2, run: (*Session).ok},
 		"QUIT": {words: 1, run: (*Session).ok}, "RESET": {words: 1, run: (*Session).ok},
-		"HELLO":  {words: 1, run: (*Session).hello},
-		"CLIENT": {words: 2, run: (*Session).client},
-		"INFO":   {words: 1, run: func(s *Session, _ []string) { s.text(s.node.info()) }},
-		"CONFIG": {words: 3, run: (*Session).config},
-		"TIME":   {words: 1, run: (*Session).time},
-		"CLUSTER": {words: 1, run: func(s *Session, _ []string) {
-			s.fail("ERR This instance has cluster support disabled")
-		}},
+		"HELLO":   {words: 1, run: (*Session).hello},
+		"CLIENT":  {words: 2, run: (*Session).client},
+		"INFO":    {words: 1, run: func(s *Session, _ []string) { s.text(s.node.info()) }},
+		"CONFIG":  {words: 3, run: (*Session).config},
+		"TIME":    {words: 1, run: (*Session).time},
+		"CLUSTER": {words: 2, run: (*Session).cluster},
 
 		"GET":         {words: 2, run: (*Session).getKey},
 		"GETRANGE":    {words: 4, run: (*Session).getRange},
@@ -92,6 +90,7 @@ func (s *Session) execute(args []string) {
 		s.fail("ERR unknown command '" + printable(args[0]) + "'" + realServer)
 	case len(args) < c.words:
 		s.fail("ERR wrong number of arguments for '" + strings.ToLower(name) + "' command")
+	case n.Cluster != nil && s.route(name, args):
 	case c.writes && n.replica:
 		s.fail(ReadOnly)
 	case len(s.channels) > 0 && !s.resp3 && !slices.Contains(subscribed, name):

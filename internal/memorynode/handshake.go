@@ -25,7 +25,7 @@ func (s *Session) hello(args []string) {
 	if s.resp3 {
 		proto = 3
 	}
-	s.pairs(3, "server", "redis", "version", version, "mode", "standalone", "role", "master",
+	s.pairs(3, "server", "redis", "version", version, "mode", s.node.mode(), "role", "master",
 		"proto")
 	s.number(proto)
 	s.text("id")
@@ -110,7 +110,7 @@ func (n *Node) info() string {
 		runID = ""
 	}
 	return fmt.Sprintf(
-		"# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\nos:lockpipe, in memory\r\n"+
+		"# Server\r\nredis_version:%s\r\nredis_mode:%s\r\nos:lockpipe, in memory\r\n"+
 			"%suptime_in_seconds:%d\r\n"+
 			"# Clients\r\nconnected_clients:%d\r\nmaxclients:10000\r\n"+
 			"# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
@@ -118,7 +118,7 @@ func (n *Node) info() string {
 			"aof_rewrite_scheduled:0\r\naof_last_rewrite_time_sec:-1\r\n"+
 			"# Replication\r\nrole:%s\r\nconnected_slaves:0\r\nmaster_replid:%s\r\n"+
 			"master_replid2:%s\r\n# Cluster\r\ncluster_enabled:0\r\n",
-		version, runID, uptime, len(n.sessions), on, role, n.replID(), former)
+		version, n.mode(), runID, uptime, len(n.sessions), on, role, n.replID(), former)
 }
 
 // replID returns an ID that changes with each server and with each promotion, and when that is

@@ -32,6 +32,8 @@ type Node struct {
 	Newer bool
 	// NoTracking means that the node does not know CLIENT TRACKING.
 	NoTracking bool
+	// Cluster, if it is set, is the Redis Cluster of which the node is a server.
+	Cluster Cluster
 	// Before, if it is set, is called before each command. If it returns a reply, the node does not
 	// execute the command. It must not use the node, as all functions below must not.
 	Before func(args []string) (reply string)
