@@ -3,6 +3,8 @@ package calls
 import (
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
+	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/locker"
 )
 
@@ -32,7 +34,7 @@ func (s *waitingCall) contend() {
 	if s.contending || key == "" {
 		return
 	}
-	s.runs, s.contending = false, true
+	s.runs, s.contending, s.reserving = false, true, time.Time{}
 	s.calls.locker.Queue.Contend(s.turn, key, s.stuck)
 	s.calls.locker.LeaveLines(s.keys...) // for its other keys
 }
@@ -40,34 +42,13 @@ func (s *waitingCall) contend() {
 // retryTurn ends the contention of the call, and reports whether it is its turn. If not, the call
 // waits in the queue, for keys that other calls of the process have, or its turn is being begun.
 func (s *waitingCall) retryTurn() bool {
-	s.contending, s.runs = false, s.TakeTurn()
+	s.contending, s.runs = false, s.calls.locker.RetryTurn(s.turn, s.keys)
 	return s.runs
 }
 
-// TakeTurn implements locker.NextCall, for any goroutine. If the call waits for other calls of this
-// process then, it leaves the line in which it is.
-func (s *waitingCall) TakeTurn() bool {
-	runs := s.calls.locker.Queue.Retry(s.turn)
-	if !runs {
-		s.calls.locker.LeaveLines(s.keys...)
-	}
-	return runs
-}
-
-// Run implements keyqueue.Caller.
-func (s *waitingCall) Run() { s.Begin(nil) }
-
-// Begin implements locker.NextCall. The turn begins once, and the call takes it before another one
-// can begin.
-func (s *waitingCall) Begin(h *locker.Handoff) {
-	s.handed = h
-	s.begun.Store(true)
-	s.wakeUp()
-}
-
-// Released implements keyqueue.Caller.
-func (s *waitingCall) Released() {
-	s.released.Store(true)
+// Tell implements keyqueue.Caller.
+func (s *waitingCall) Tell(n keyqueue.News) {
+	s.news.Or(uint32(n))
 	s.wakeUp()
 }
 
@@ -75,12 +56,12 @@ func (s *waitingCall) Released() {
 // keeps it.
 func (s *waitingCall) begin() *locker.Lease {
 	s.runs, s.contending = true, false
-	s.released.Store(false)
 	s.beginPolicy()
-	if s.handed == nil {
+	h, _ := s.turn.Handed.(*locker.Handoff)
+	if s.turn.Handed = nil; h == nil {
 		return nil
 	}
-	return s.calls.locker.Accept(s.ctx, s.handed, &s.opts)
+	return s.calls.locker.Accept(s.ctx, h, &s.opts)
 }
 
 // beginPolicy tells the policy that a turn begins. If the keys came from another call of this
@@ -99,31 +80,35 @@ func (s *waitingCall) beginPolicy() {
 	}
 }
 
-// Reserving implements keyqueue.Caller. It bounds the time of the reservation. One that begins
-// while the time of another runs ends with that.
-func (s *waitingCall) Reserving() {
-	if !s.reserving.CompareAndSwap(false, true) {
-		return
+// reserve begins the time of a reservation. A further reservation that begins meanwhile ends with
+// it.
+func (s *waitingCall) reserve() {
+	if now := time.Now(); s.reserving.IsZero() {
+		s.reserving = now.Add(min(minReservation<<min(s.unused, 10), maxReservation))
+		s.renewal = now.Add(placeRenewal)
 	}
-	d := min(minReservation<<min(s.reservations.Load(), 10), maxReservation)
-	s.keepReserved(time.Now().Add(d))
 }
 
-// keepReserved keeps the places in the lines for the reserved keys, and ends the reservation then.
-func (s *waitingCall) keepReserved(end time.Time) {
-	k := s.calls.locker
-	time.AfterFunc(min(placeRenewal, time.Until(end)), func() {
-		if keys := k.Queue.Reserved(s.turn); len(keys) > 0 && time.Now().Before(end) {
-			for _, key := range keys {
+// keepReserved keeps the places in the lines for the keys while the call reserves some of them, and
+// ends the reservations when their time is over. It returns when it must be called again.
+func (s *waitingCall) keepReserved() (next time.Duration) {
+	if s.reserving.IsZero() {
+		return line.Forever
+	}
+	k, now := s.calls.locker, time.Now()
+	if left := s.reserving.Sub(now); left > 0 {
+		if !now.Before(s.renewal) {
+			s.renewal = now.Add(placeRenewal)
+			for _, key := range s.keys {
 				k.Lines.Renew(key)
 			}
-			s.keepReserved(end)
-			return
 		}
-		s.reserving.Store(false)
-		if ended := k.Queue.Unreserve(s.turn); len(ended) > 0 {
-			s.reservations.Add(1)
-			s.calls.locker.LeaveLines(ended...)
-		}
-	})
+		return min(left, s.renewal.Sub(now))
+	}
+	s.reserving = time.Time{}
+	if ended := k.Queue.Unreserve(s.turn); len(ended) > 0 {
+		s.unused++
+		k.LeaveLines(ended...)
+	}
+	return line.Forever
 }

@@ -78,12 +78,12 @@ func TestTurn_AnotherGoroutineTakesIt(t *testing.T) {
 	t.Parallel()
 	s := contending(t, "x")
 	before := attempts(s)
-	require.True(t, s.TakeTurn())
+	require.True(t, s.calls.locker.RetryTurn(s.turn, s.keys))
 	require.False(t, s.retryTurn())
 	_, delay, f := s.advance()
 	require.Nil(t, f)
 	require.Equal(t, line.Forever, delay, "it does not know yet what it is handed")
-	s.Begin(nil)
+	s.turn.Begin(nil)
 	s.sleep(nil)
 	_, _, f = s.advance()
 	require.Nil(t, f)
@@ -96,9 +96,9 @@ func TestTurn_AnotherGoroutineTakesIt(t *testing.T) {
 func TestTurn_ACallThatEndsTakesTheTurnThatBegins(t *testing.T) {
 	t.Parallel()
 	s := contending(t, "x")
-	require.True(t, s.TakeTurn())
-	go s.Begin(nil)
-	for !s.begun.Load() {
+	require.True(t, s.calls.locker.RetryTurn(s.turn, s.keys))
+	go s.turn.Begin(nil)
+	for s.news.Load() == 0 {
 		require.Nil(t, s.end(errFailed), "its turn is being begun")
 	}
 	require.Nil(t, s.begin())
@@ -143,7 +143,7 @@ func TestTurn_AReleaseOfWhatOthersHaveIsForTheQueue(t *testing.T) {
 	k.Lines.Ask("y", k.Mux.Arbiter("y", 0, 0), func() { wakeUp(woken) }) // as other does
 	<-woken
 	k.Lines.Leave("x") // so that it asks about the line for y, if anything
-	s.Released()
+	s.Tell(keyqueue.Released)
 	s.sleep(nil)
 	_, delay, f := s.advance()
 	require.Nil(t, f)

@@ -26,12 +26,8 @@ type waitingCall struct {
 	turn  *keyqueue.Call // in the queue; the lease keeps it when the call has ended
 
 	// What other goroutines tell the call.
-	wake         chan struct{}   // of capacity 1: there may be something to do
-	begun        atomic.Bool     // its turn in the queue begins
-	handed       *locker.Handoff // with the turn; set before begun
-	released     atomic.Bool     // the process released the key for which the call contends
-	reserving    atomic.Bool     // the time of a reservation runs
-	reservations atomic.Int32    // how many ended before the call had its turn
+	wake chan struct{} // of capacity 1: there may be something to do
+	news atomic.Uint32 // keyqueue.News that the call has not taken
 
 	// Of the call's goroutine. The call runs, or contends, or waits in the queue for its turn.
 	runs       bool   // it is its turn
@@ -39,6 +35,9 @@ type waitingCall struct {
 	behind     bool   // other calls of the process were before it
 	own        string // the token of the last attempt
 	policy     wait.Policy
+	reserving  time.Time         // when its reservations end; zero: there are none
+	renewal    time.Time         // when to renew its places in lines until then
+	unused     int               // how often reservations ended before its turn
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	had, met   map[string]string // of several keys: who had each last, and when it was refused
 	stuck      bool              // who had the key has refused the call before
@@ -82,7 +81,7 @@ func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
 	for l == nil && f == nil {
 		var delay time.Duration
 		if l, delay, f = s.advance(); delay > 0 {
-			timer.Reset(delay)
+			timer.Reset(min(delay, s.keepReserved()))
 			s.sleep(timer.C)
 		}
 	}
@@ -113,7 +112,11 @@ func (s *waitingCall) leave(l *locker.Lease) {
 // delay until the step after that. It is called again after each wake, when the delay is over, and
 // when ctx or the client ends. After a lease or a failure leave follows.
 func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker.Failure) {
-	if s.begun.Swap(false) {
+	news := keyqueue.News(s.news.Swap(0))
+	if news&keyqueue.Reserving != 0 {
+		s.reserve()
+	}
+	if news&keyqueue.Turn != 0 {
 		if l = s.begin(); l != nil {
 			return l, 0, nil
 		}
@@ -124,7 +127,7 @@ func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker
 	if !s.runs && !s.contending {
 		return nil, line.Forever, nil
 	}
-	if s.released.Swap(false) {
+	if news&(keyqueue.Released|keyqueue.Turn) == keyqueue.Released {
 		if s.contending && !s.retryTurn() { // it waits for other calls of the process
 			return nil, line.Forever, nil
 		}

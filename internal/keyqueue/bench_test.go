@@ -14,10 +14,7 @@ import (
 // silent is a Caller that does nothing.
 type silent struct{}
 
-func (silent) Released() {}
-
-func (silent) Run()       {}
-func (silent) Reserving() {}
+func (silent) Tell(News) {}
 
 // someNames returns n names of keys.
 func someNames(n int) (list []string) {

@@ -2,28 +2,33 @@ package keyqueue
 
 import "time"
 
-// Caller is notified by the queue. Its methods are called without a lock of the queue, on the
-// goroutine that caused the change: also on one that is in Enter or Contend for this call. They
-// must not block. They may overlap each other, and the call may have changed meanwhile.
-type Caller interface {
-	// Run says that the call runs: it has its keys, as far as this process is concerned. It is
-	// called exactly once for each time that the call begins to run, except by Enter, Retry and
-	// Successor, which return that. So it does not come late if its owner waits for it: the owner
-	// of a call for which GiveUp returned false calls Leave after Run, not before.
-	Run()
-	// Reserving says that the call reserves keys from now on, or more of them than before, while it
-	// waits or contends. Its owner calls Unreserve after a bounded time. Reserving may come late:
-	// the call may run or be outside. Then Unreserve does no harm.
-	Reserving()
-	// Released says that this process no longer holds the key for which the call contends. It may
-	// come late.
-	Released()
-}
+// News is what a call is told of. Several bits may be set where news are kept.
+type News uint32
+
+const (
+	// Turn: the call runs: it has its keys, as far as this process is concerned. It is told exactly
+	// once for each time that the call begins to run, unless Enter, Retry or Successor returns
+	// that. So it does not come late if its owner waits for it: the owner of a call for which
+	// GiveUp returned false calls Leave after Turn, not before.
+	Turn News = 1 << iota
+	// Reserving: the call reserves keys from now on, or more of them than before, while it waits or
+	// contends. Its owner calls Unreserve after a bounded time. It may come late: the call may run
+	// or be outside. Then Unreserve does no harm.
+	Reserving
+	// Released: this process no longer holds the key for which the call contends. It may come late.
+	Released
+)
+
+// Caller is told news of its call, without a lock of the queue, on the goroutine that caused the
+// change: also on one that is in Enter or Contend for this call. Tell must not block. Calls of it
+// may overlap each other, and the call may have changed meanwhile.
+type Caller interface{ Tell(News) }
 
 // Call wants a set of keys. The zero value with Caller set is ready for Enter. It must not be
 // copied while it is in a queue.
 type Call struct {
 	Caller Caller // set once, before Enter; read under the queue's mu from then on
+	Handed any    // what Begin hands to it, with Turn
 
 	// Guarded by the queue's mu:
 	arrival  uint64 // the order of Enter
@@ -34,6 +39,13 @@ type Call struct {
 	granted  bool // it runs, and has left the queues of its keys
 	parkedAt *key // nil unless it waits
 	until    time.Time
+}
+
+// Begin begins the turn of c, which Successor returned, or for which Retry returned true to another
+// goroutine than that of its owner.
+func (c *Call) Begin(handed any) {
+	c.Handed = handed
+	c.Caller.Tell(Turn)
 }
 
 // state is what a call does.

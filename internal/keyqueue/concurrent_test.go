@@ -45,15 +45,18 @@ func (c *client) Run() {
 	c.e.busy.Go(c.attempt)
 }
 
-func (*client) Released() {}
-
-// Reserving ends the reservation soon, maybe when the call does something else already.
-func (c *client) Reserving() {
-	c.e.busy.Go(func() {
-		runtime.Gosched()
-		c.e.unreserved.Add(1)
-		c.e.queue.Unreserve(&c.Call)
-	})
+// Tell ends a reservation soon, maybe when the call does something else already.
+func (c *client) Tell(n News) {
+	switch n {
+	case Turn:
+		c.Run()
+	case Reserving:
+		c.e.busy.Go(func() {
+			runtime.Gosched()
+			c.e.unreserved.Add(1)
+			c.e.queue.Unreserve(&c.Call)
+		})
+	}
 }
 
 func (c *client) attempt() {
@@ -148,14 +151,14 @@ func (c *client) release() {
 	if c.r.IntN(2) == 0 {
 		if next := c.e.queue.Successor(&c.Call, at(1)); next != nil {
 			c.e.handedOver.Add(1)
-			next.Run()
+			next.Begin(nil)
 			return
 		}
 	}
 	c.e.queue.Leave(&c.Call, at(1))
 	c.e.queue.Leave(&c.Call, at(1)) // does nothing
 	if contender := c.e.queue.Contender(c.keys); contender != nil {
-		contender.Released()
+		contender.Caller.Tell(Released)
 	}
 	c.e.queue.Released(c.keys)
 }

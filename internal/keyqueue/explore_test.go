@@ -50,7 +50,7 @@ func (v *visit) path() (steps []string) {
 // explorer visits all worlds of a plan.
 type explorer struct {
 	plan plan
-	ran  []int // the calls whose Run was called in this step
+	ran  []int // the calls that were told of their turn in this step
 }
 
 // probe is the Caller of a call.
@@ -59,10 +59,11 @@ type probe struct {
 	call int
 }
 
-func (probe) Released() {}
-
-func (p probe) Run()       { p.x.ran = append(p.x.ran, p.call) }
-func (p probe) Reserving() {}
+func (p probe) Tell(n News) {
+	if n == Turn {
+		p.x.ran = append(p.x.ran, p.call)
+	}
+}
 
 // clone copies a world.
 func (w *world) clone() *world {
@@ -204,10 +205,7 @@ func (x *explorer) do(w *world, s step) (direct int) {
 	case "leave":
 		w.q.Leave(c, time.Time{})
 	case "succeed":
-		if next, ok := w.q.Successor(c, time.Time{}).(probe); ok {
-			return next.call
-		}
-		return -1
+		return slices.Index(w.calls, w.q.Successor(c, time.Time{}))
 	case "hold":
 		w.q.Hold(c, time.Time{})
 		overtakeFaster(c)

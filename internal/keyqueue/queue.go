@@ -23,7 +23,7 @@
 //     larger keys than it keeps. So such calls never wait in a circle, in whatever processes.
 //  6. A call reserves when it arrives or contends, or when the key that it waited for last becomes
 //     free. But the end of a reservation lets calls run, and none reserve. The caller bounds the
-//     time of a reservation: see Caller.Reserving.
+//     time of a reservation: see Reserving.
 //
 // # Why no call starves
 //
@@ -73,8 +73,8 @@ type Queue struct {
 }
 
 // Enter adds c, which wants these keys, and reports whether it runs at once. If not, c waits, and
-// its Caller is called when it runs. If limit calls or more wait or run, Enter does nothing and ok
-// is false. There is at least one key, and none twice. Enter does not keep the slice. c must be
+// its Caller is told when it runs. If limit calls or more wait or run, Enter does nothing and ok is
+// false. There is at least one key, and none twice. Enter does not keep the slice. c must be
 // outside.
 func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	q.change(func(s *changes) {
@@ -149,7 +149,7 @@ func (q *Queue) Contend(c *Call, name string, again bool) {
 }
 
 // Retry ends the contention of c, and reports whether c runs now. If not, other calls have some of
-// its keys: c waits for them, and its Caller is called when it runs. Others may contend for its key
+// its keys: c waits for them, and its Caller is told when it runs. Others may contend for its key
 // meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
 func (q *Queue) Retry(c *Call) (runs bool) {
 	q.change(func(s *changes) {
@@ -170,7 +170,7 @@ func (q *Queue) Retry(c *Call) (runs bool) {
 }
 
 // GiveUp takes c out if it waits or contends. It returns false if c is outside or runs. If it runs,
-// its Caller is called or was, or the one who called Retry or Successor knows. Then the attempt
+// its Caller is told or was, or the one who called Retry or Successor knows. Then the attempt
 // ends with Hold, Leave or Contend: after Contend, GiveUp may be called again.
 func (q *Queue) GiveUp(c *Call) (out bool) {
 	q.change(func(s *changes) {
@@ -200,22 +200,23 @@ func (q *Queue) leave(c *Call, now time.Time, s *changes) {
 }
 
 // Successor is Leave, if the call that is next for the keys of c wants the same ones in the same
-// order. It returns the Caller of that call, which runs now: Run is not called. Without such a call
-// Successor returns nil and changes nothing.
-func (q *Queue) Successor(c *Call, now time.Time) (caller Caller) {
+// order. It returns that call, which runs now and is not told: Begin must follow. Without such a
+// call Successor returns nil and changes nothing.
+func (q *Queue) Successor(c *Call, now time.Time) (next *Call) {
 	q.change(func(s *changes) {
-		var next *Call
 		for _, k := range c.keys {
 			if p := k.parked.first(); p != nil && (next == nil || p.arrival < next.arrival) {
 				next = p
 			}
 		}
-		if next != nil && slices.Equal(next.keys, c.keys) {
-			s.quiet, caller = next, next.Caller
-			q.leave(c, now, s)
+		if next == nil || !slices.Equal(next.keys, c.keys) {
+			next = nil
+			return
 		}
+		s.quiet = next
+		q.leave(c, now, s)
 	})
-	return caller
+	return next
 }
 
 // remove takes c out, and lets others run. mu is held.
@@ -235,18 +236,6 @@ func (q *Queue) remove(c *Call, s *changes) {
 	q.endWait(c)
 	q.settle(c.keys, s)
 	q.forget(c)
-}
-
-// Reserved returns the keys that c reserves.
-func (q *Queue) Reserved(c *Call) (keys []string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, k := range c.keys {
-		if k.reserver == c {
-			keys = append(keys, k.name)
-		}
-	}
-	return keys
 }
 
 // Unreserve ends the reservations of c, and returns their keys. No other call reserves these then.
@@ -280,27 +269,27 @@ func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 }
 
 // Released says that this process no longer holds these keys, which no call of the queue had. The
-// callers that contend for them are notified.
+// callers that contend for them are told.
 func (q *Queue) Released(keys []string) {
-	var contenders []Caller
-	q.any(keys, func(k *key) bool {
-		if k.contender != nil {
-			contenders = append(contenders, k.contender.Caller)
-		}
-		return false
-	})
-	for _, c := range contenders {
-		c.Released()
+	if q.known.Load() == 0 {
+		return
 	}
+	q.change(func(s *changes) {
+		for _, name := range keys {
+			if k := q.keys[name]; k != nil && k.contender != nil {
+				s.told = append(s.told, told{k.contender.Caller, Released})
+			}
+		}
+	})
 }
 
-// Contender returns the Caller of the call that contends for one of these keys, if it wants the
-// same ones in the same order. It is nil if there is none. The call may change at any moment.
-func (q *Queue) Contender(keys []string) (c Caller) {
+// Contender returns the call that contends for one of these keys, if it wants the same ones in the
+// same order. It is nil if there is none. The call may change at any moment.
+func (q *Queue) Contender(keys []string) (c *Call) {
 	q.any(keys, func(k *key) bool {
 		if k.contender != nil && slices.EqualFunc(k.contender.keys, keys,
 			func(k *key, name string) bool { return k.name == name }) {
-			c = k.contender.Caller
+			c = k.contender
 		}
 		return k.contender != nil
 	})

@@ -1,24 +1,27 @@
 package keyqueue
 
-// changes are the callers to notify after a change, without locks held.
+// changes are what callers are told after a change, without locks held.
 type changes struct {
-	quiet          *Call // its Run is not called: the change returns that it runs; nil: none
-	noReserving    bool  // no call may reserve more
-	run, reserving []Caller
+	quiet       *Call // it is not told of its turn: the change returns that it runs; nil: none
+	noReserving bool  // no call may reserve more
+	told        []told
 }
 
-// change makes a change under mu, and notifies the callers. Then it looks at no call, since calls
+// told is what a caller is told.
+type told struct {
+	caller Caller
+	news   News
+}
+
+// change makes a change under mu, and then tells the callers. Then it looks at no call, since calls
 // may change meanwhile.
 func (q *Queue) change(by func(s *changes)) {
 	var s changes
 	q.mu.Lock()
 	by(&s)
 	q.mu.Unlock()
-	for _, c := range s.run {
-		c.Run()
-	}
-	for _, c := range s.reserving {
-		c.Reserving()
+	for _, c := range s.told {
+		c.caller.Tell(c.news)
 	}
 }
 
@@ -47,7 +50,7 @@ func (q *Queue) run(c *Call, s *changes) {
 		k.owner, k.contender, k.reserver = c, nil, nil
 	}
 	if c != s.quiet {
-		s.run = append(s.run, c.Caller)
+		s.told = append(s.told, told{c.Caller, Turn})
 	}
 }
 
@@ -65,7 +68,7 @@ func (q *Queue) reserve(c *Call, s *changes) {
 		}
 	}
 	if more {
-		s.reserving = append(s.reserving, c.Caller)
+		s.told = append(s.told, told{c.Caller, Reserving})
 	}
 }
 

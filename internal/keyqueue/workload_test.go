@@ -92,9 +92,16 @@ func (g *worker) Run() {
 	})
 }
 
-func (*worker) Released() {}
+func (g *worker) Tell(n News) {
+	switch n {
+	case Turn:
+		g.Run()
+	case Reserving:
+		g.reserve()
+	}
+}
 
-func (g *worker) Reserving() {
+func (g *worker) reserve() {
 	entered := g.entered
 	g.w.after(min(10<<min(g.unused, 7), 1000), func() {
 		if g.entered == entered && !g.running {

@@ -20,17 +20,6 @@ const (
 	passTime = 50 * time.Millisecond
 )
 
-// NextCall is a call of this process that waits for keys, as Locker.Queue knows it.
-type NextCall interface {
-	keyqueue.Caller
-	// TakeTurn ends the contention of the call with another process, and reports whether its turn
-	// has come: Begin must follow.
-	TakeTurn() bool
-	// Begin begins the turn of the call, with the lease that it is handed; nil: it is handed none.
-	// It does not block. The call takes the lease, or releases it.
-	Begin(h *Handoff)
-}
-
 // Handoff is a lease on its way from one holder to the next.
 type Handoff struct {
 	claim     *parts.Claim
@@ -40,9 +29,9 @@ type Handoff struct {
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and
-// the lease may be handed to it. Its turn has come: Begin must follow. A second call for the same
-// lease returns nil.
-func (k *Locker) successor(l *Lease) NextCall {
+// the lease may be handed to it. Its turn has come: keyqueue.Call.Begin must follow. A second call
+// for the same lease returns nil.
+func (k *Locker) successor(l *Lease) *keyqueue.Call {
 	if k.Queue.Waiting() == 0 || !l.claim.Certain() || k.IsClosing() {
 		return nil
 	}
@@ -51,22 +40,28 @@ func (k *Locker) successor(l *Lease) NextCall {
 	}
 	if l.holder == nil {
 		// It did not wait, so calls that came later contend as with another process.
-		next, ok := k.Queue.Contender(l.Keys()).(NextCall)
-		switch {
-		case !ok:
-			return nil
-		case next.TakeTurn():
+		keys := l.Keys()
+		next := k.Queue.Contender(keys)
+		if next == nil || k.RetryTurn(next, keys) {
 			return next
 		}
-		next.Released() // if its turn has not come, the queue says when it does
+		next.Caller.Tell(keyqueue.Released) // if its turn has not come, the queue says when it does
 		return nil
 	}
 	now := time.Now()
 	if k.MustYield(l.holder, l.Keys, now) {
 		return nil
 	}
-	next, _ := k.Queue.Successor(l.holder, now).(NextCall)
-	return next
+	return k.Queue.Successor(l.holder, now)
+}
+
+// RetryTurn is Queue.Retry for a call with these keys, for any goroutine. If the call waits for
+// other calls of this process then, it leaves the line in which it is.
+func (k *Locker) RetryTurn(c *keyqueue.Call, keys []string) (runs bool) {
+	if runs = k.Queue.Retry(c); !runs {
+		k.LeaveLines(keys...)
+	}
+	return runs
 }
 
 // MustYield reports whether it is time to give other processes a chance to take the keys of a call
@@ -80,7 +75,7 @@ func (k *Locker) MustYield(turn *keyqueue.Call, keys func() []string, now time.T
 
 // handOff hands the lease to the next call, and reports whether it could. Then the old lease is
 // over, and no call on it can change anything any more.
-func (l *Lease) handOff(next NextCall) bool {
+func (l *Lease) handOff(next *keyqueue.Call) bool {
 	fence, _ := l.nextFence()
 	until, suspended, ok := l.term.HandOff()
 	if ok {
@@ -116,7 +111,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
 
 // passOn lets the calls of this process have the keys of a lease that is over. next is its
 // successor, whose turn has come; nil if there is none.
-func (k *Locker) passOn(l *Lease, next NextCall) {
+func (k *Locker) passOn(l *Lease, next *keyqueue.Call) {
 	switch {
 	case next != nil:
 		next.Begin(nil)

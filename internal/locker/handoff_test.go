@@ -2,6 +2,7 @@ package locker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,23 +45,28 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 	})
 }
 
-// contender is a call that contends for a key. It runs when its turn is taken, and not before the
-// lease of the one who releases has ended.
+// contender is a call that contends for a key. It counts how often its turn begins.
 type contender struct {
-	turn     keyqueue.Call
-	queue    *keyqueue.Queue
-	endFirst func()
-	began    []*Handoff
+	turn  keyqueue.Call
+	turns atomic.Int32
 }
 
-func (c *contender) Run()             {}
-func (c *contender) Reserving()       {}
-func (c *contender) Released()        {}
-func (c *contender) Begin(h *Handoff) { c.began = append(c.began, h) }
+func (c *contender) Tell(n keyqueue.News) {
+	if n == keyqueue.Turn {
+		c.turns.Add(1)
+	}
+}
 
-func (c *contender) TakeTurn() bool {
-	c.endFirst()
-	return c.queue.Retry(&c.turn)
+// endingContext stands for Locker.Open. It ends a lease when the release asks whether the client is
+// being closed.
+type endingContext struct {
+	context.Context
+	end func()
+}
+
+func (c endingContext) Err() error {
+	c.end()
+	return nil
 }
 
 // The goal: a call whose turn a release took begins it, also if the lease ends before it can be
@@ -84,13 +90,15 @@ func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
 			l := k.Accept(t.Context(), &Handoff{
 				claim, time.Now().Add(lease.Validity(ttl)), 0, 0,
 			}, &Options{TTL: ttl}) // it did not wait in the queue
-			c := &contender{queue: &k.Queue, endFirst: func() { endFirst(l) }}
+			c := new(contender)
 			c.turn.Caller = c
 			_, ok := k.Queue.Enter(&c.turn, []string{"k"}, 1)
 			require.True(t, ok)
 			k.Queue.Contend(&c.turn, "k", false)
+			k.Open = endingContext{k.Open, func() { endFirst(l) }}
 			_ = l.startRelease(1)
-			require.Equal(t, []*Handoff{nil}, c.began, name)
+			require.EqualValues(t, 1, c.turns.Load(), name)
+			require.Nil(t, c.turn.Handed, name)
 			k.Queue.Leave(&c.turn, time.Now())
 		})
 	}

@@ -43,7 +43,7 @@ type Locker struct {
 	Lines  *line.Places    // set once
 	Fences *ids.FenceClock // set before the first attempt
 	// Queue has the calls of this process that wait for keys, and the leases of calls that waited.
-	// Each of its callers is a NextCall.
+	// What is handed to a call with its turn is a *Handoff, or nil.
 	Queue    keyqueue.Queue
 	Outcomes stats.Counters
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/keyqueue"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
@@ -75,7 +76,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 	k := l.locker
 	k.calls.count.Add(1)
 	defer k.End()
-	var next NextCall
+	var next *keyqueue.Call
 	r.suspended, r.until = k.Suspended(), l.term.Until()
 	if r.first = !r.until.IsZero(); r.first { // else the one that ended it passes the keys on
 		next = k.successor(l)
