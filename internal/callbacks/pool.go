@@ -34,21 +34,25 @@ const (
 // of them blocks.
 type Pool struct {
 	logger  *slog.Logger
+	workers func() *ants.Pool // made by the first call
 	panics  atomic.Uint64
 	dropped atomic.Uint64
 
 	mu      sync.Mutex // guards all below
-	workers *ants.Pool
 	queue   []func()
 	running int // functions of TryRun and Run
-	apart   int // functions of Go
 	losses  losses
-	closed  bool
 }
 
 // New returns a Pool that logs panics. Its first function starts two goroutines that look after
 // those of the functions.
-func New(logger *slog.Logger) *Pool { return &Pool{logger: logger} }
+func New(logger *slog.Logger) *Pool {
+	return &Pool{logger: logger, workers: sync.OnceValue(func() *ants.Pool {
+		// The only error is about a wrong option.
+		p, _ := ants.NewPool(-1, ants.WithPanicHandler(func(reason any) { panic(reason) }))
+		return p
+	})}
+}
 
 // Panics returns how many functions have panicked.
 func (p *Pool) Panics() uint64 { return p.panics.Load() }
@@ -65,20 +69,13 @@ func (p *Pool) Run(f func()) { p.run(f, math.MaxInt) }
 // Go runs f at once, whatever the functions of users do. The caller bounds how many there are. If f
 // panics, the program ends.
 func (p *Pool) Go(f func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.apart++
-	p.start(func() {
-		f()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.apart--
-		p.stopIfIdle()
-	})
+	if p.workers().Submit(f) != nil { // after Close
+		go f()
+	}
 }
 
-// Close lets the goroutines end as soon as no function runs or is in the queue. Functions that come
-// later still run.
+// Close lets each goroutine end when its function ends. Functions that are in the queue, or come
+// later, still run.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	unlogged := p.losses.timer != nil && p.losses.timer.Stop()
@@ -86,10 +83,7 @@ func (p *Pool) Close() {
 	if unlogged {
 		p.TryRun(p.logLosses)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	p.stopIfIdle()
+	p.workers().Release()
 }
 
 // run starts f, puts it into the queue, or drops it if there are so many.
@@ -103,16 +97,8 @@ func (p *Pool) run(f func(), most int) {
 		p.queue = append(p.queue, f)
 	default:
 		p.running++
-		p.start(func() { p.call(f) })
+		p.Go(func() { p.call(f) })
 	}
-}
-
-// start runs f on a goroutine of the workers. mu is held.
-func (p *Pool) start(f func()) {
-	if p.workers == nil { // the only error is about a wrong option
-		p.workers, _ = ants.NewPool(-1, ants.WithPanicHandler(func(reason any) { panic(reason) }))
-	}
-	_ = p.workers.Submit(f) // fails only when released
 }
 
 // call calls a function. It starts the next function of the queue even if f does not return.
@@ -138,19 +124,10 @@ func (p *Pool) next() {
 	if len(p.queue) == 0 {
 		p.queue = nil
 		p.running--
-		p.stopIfIdle()
 		return
 	}
 	f := p.queue[0]
 	p.queue[0] = nil
 	p.queue = p.queue[1:] // append moves it into a new slice now and then
-	p.start(func() { p.call(f) })
-}
-
-// stopIfIdle lets the workers end if the Pool is closed and no function runs. mu is held.
-func (p *Pool) stopIfIdle() {
-	if p.closed && p.running+p.apart == 0 && p.workers != nil {
-		p.workers.Release()
-		p.workers = nil
-	}
+	p.Go(func() { p.call(f) })
 }
