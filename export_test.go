@@ -1,9 +1,11 @@
 package lockpipe
 
 import (
+	"context"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
 // ShiftClock sets the wall clock that the client's fences come from off by d. It is called before
@@ -40,7 +42,7 @@ func QueueIdle(c *Client, keys ...string) bool {
 // called.
 func Overload(c *Client) (end func()) {
 	begun := 0 // the client may have other calls
-	for c.locker.Begin() == nil {
+	for c.locker.Begin(context.Background(), stats.Try, 0) == nil {
 		begun++
 	}
 	return func() {

@@ -51,18 +51,10 @@ func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (
 	return l, c.locker.Count(ctx, o.Kind, f)
 }
 
-// begin begins a call: its time runs, and it is counted in. If it may not begin, begin counts that
-// and returns why.
+// begin begins a call: its time runs, and it is counted in, unless it returns why it may not begin.
 func (c *Calls) begin(ctx context.Context, o *locker.Options) *locker.Failure {
-	if f := c.locker.Begin(); f != nil {
-		return c.locker.Count(ctx, o.Kind, f)
-	}
-	if err := ctx.Err(); err != nil {
-		c.locker.End()
-		return c.locker.Count(ctx, o.Kind, &locker.Failure{End: err})
-	}
 	o.Start = time.Now()
-	return nil
+	return c.locker.Begin(ctx, o.Kind, 1)
 }
 
 func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,

@@ -51,9 +51,6 @@ func (k *Locker) Adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, 
 // doubles each time, until another has all. What it took shows that Keep was called, so from then
 // on it also takes what Keep has missed.
 func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, *Failure) {
-	if f := endedBefore(ctx); f != nil {
-		return nil, f
-	}
 	retry, takes, rivals := fenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
 	for {
 		a := k.newAttempt(h.Keys, o, &retry)

@@ -18,12 +18,7 @@ type Each struct {
 // TryEach tries each of the keys by itself, all in one round trip. No key is there twice. The
 // results are in the order of keys. A failure without results is that of every key.
 func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each, *Failure) {
-	f := endedBefore(ctx)
-	if f == nil {
-		f = k.Begin()
-	}
-	if f != nil {
-		k.Outcomes.CallFailed(o.Kind, f.outcome(), len(keys))
+	if f := k.Begin(ctx, o.Kind, len(keys)); f != nil {
 		return nil, f
 	}
 	defer k.End()

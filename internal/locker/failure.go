@@ -40,14 +40,6 @@ type Failure struct {
 	MoreKeys  int
 }
 
-// endedBefore returns the failure of a call whose ctx has ended before its first attempt, or nil.
-func endedBefore(ctx context.Context) *Failure {
-	if err := ctx.Err(); err != nil {
-		return &Failure{End: err}
-	}
-	return nil
-}
-
 // Overloaded is the failure of a call that is refused because too many are pending.
 func Overloaded() *Failure { return &Failure{End: batch.ErrOverloaded} }
 

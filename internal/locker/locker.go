@@ -83,17 +83,25 @@ func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
 	return k, nil
 }
 
-// Begin counts an acquiring call in, or says why it may not begin.
-func (k *Locker) Begin() *Failure {
+// Begin counts an acquiring call in, which has so many results. If it may not begin, Begin counts
+// that, and returns why.
+func (k *Locker) Begin(ctx context.Context, kind stats.Call, results int) (f *Failure) {
 	n, open := k.calls.Enter()
-	switch {
+	switch err := ctx.Err(); {
 	case !open:
-		return &Failure{End: lease.ErrClosed}
+		f = &Failure{End: lease.ErrClosed}
 	case n > MaxPending:
-		k.End()
-		return Overloaded()
+		f = Overloaded()
+	case err != nil:
+		f = &Failure{End: err}
+	default:
+		return nil
 	}
-	return nil
+	if open {
+		k.End()
+	}
+	k.Outcomes.CallFailed(kind, f.outcome(), results)
+	return f
 }
 
 // End counts a call out. The last one lets Close continue.

@@ -12,21 +12,19 @@ func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Le
 
 // call counts a call in and out, and how it ended.
 func (k *Locker) call(ctx context.Context, o *Options, acquire func() (*Lease, *Failure)) (
-	l *Lease, f *Failure,
+	*Lease, *Failure,
 ) {
-	if f = k.Begin(); f == nil {
-		defer k.End()
-		l, f = acquire()
+	if f := k.Begin(ctx, o.Kind, 1); f != nil {
+		return nil, f
 	}
+	defer k.End()
+	l, f := acquire()
 	return l, k.Count(ctx, o.Kind, f)
 }
 
 // Try makes one try over all nodes, with a token of its own. With fencing it makes as many as the
 // clock needs to catch up.
 func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
-	if f := endedBefore(ctx); f != nil {
-		return nil, f
-	}
 	var retry fenceRetry
 	for {
 		a := k.acquire(keys, o, &retry, len(keys))
