@@ -65,19 +65,14 @@ func (s *waitingCall) begin() *locker.Lease {
 }
 
 // beginPolicy tells the policy that a turn begins. If the keys came from another call of this
-// process, the call asks at once. If they have gone from call to call for long, other processes
-// have their chance first.
+// process, the call asks at once, unless that call yielded.
 func (s *waitingCall) beginPolicy() {
-	now, k := time.Now(), s.calls.locker
-	switch since, _ := k.Queue.Passing(s.turn); {
-	case since.IsZero():
-		s.policy.Begin(false)
-	case k.MustYield(s.turn, func() []string { return s.keys }, now):
-		k.Queue.Yield(s.turn, now)
-		s.policy.Begin(true)
-	default:
-		s.policy.Continue()
+	since, _, yields := s.calls.locker.Queue.Passing(s.turn)
+	if yields || since.IsZero() {
+		s.policy.Begin(yields)
+		return
 	}
+	s.policy.Continue()
 }
 
 // reserve begins the time of a reservation. A further reservation that begins meanwhile ends with

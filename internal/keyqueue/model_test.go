@@ -167,6 +167,9 @@ func (m *model) hold(g *guest, until time.Time) {
 	c.holds = true
 	for _, k := range g.keys {
 		delete(m.foreign, k)
+		if p := m.passed[k]; p.yields {
+			m.passed[k] = passing{p.since, p.arrivals, false}
+		}
 	}
 	for _, o := range m.calls {
 		if o == c {
@@ -211,7 +214,7 @@ func (m *model) leave(g *guest, now time.Time) {
 	}
 	for _, k := range g.keys {
 		if c.holds && m.passed[k].since.IsZero() {
-			m.passed[k] = passing{now, uint64(m.arrivals)}
+			m.passed[k] = passing{now, uint64(m.arrivals), false}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -264,7 +267,7 @@ func (m *model) successor(g *guest, now time.Time) *guest {
 	next.state, next.waitsFor = running, ""
 	for _, k := range g.keys {
 		if m.passed[k].since.IsZero() {
-			m.passed[k] = passing{now, uint64(m.arrivals)}
+			m.passed[k] = passing{now, uint64(m.arrivals), false}
 		}
 	}
 	m.calls = slices.DeleteFunc(m.calls, func(o *modelCall) bool { return o == c })
@@ -288,6 +291,10 @@ func (m *model) served(g *guest) bool {
 			return c.wants(k) && uint64(c.arrival) <= m.passed[k].arrivals
 		})
 	})
+}
+
+func (m *model) yields(g *guest) bool {
+	return slices.ContainsFunc(g.keys, func(k string) bool { return m.passed[k].yields })
 }
 
 func (m *model) uses(key string) bool {

@@ -111,7 +111,7 @@ func (q *Queue) Hold(c *Call, until time.Time) {
 	}
 	q.endWait(c)
 	for _, k := range c.keys {
-		k.foreign = false
+		k.foreign, k.passing.yields = false, false
 		k.noteOvertaking(c)
 	}
 }

@@ -379,8 +379,8 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 		require.Same(t, &all[test.next].Call, next)
 		require.Equal(t, "or", states(h, all[test.next]))
 		require.Zero(t, all[test.next].runs)
-		require.Equal(t, passing{at(5), uint64(2 + len(all))}, q.keys["a"].passing)
-		since, _ := q.Passing(&all[test.next].Call)
+		require.Equal(t, passing{at(5), uint64(2 + len(all)), false}, q.keys["a"].passing)
+		since, _, _ := q.Passing(&all[test.next].Call)
 		require.Equal(t, at(5), since)
 		require.Equal(t, "h", states(other))
 	}
@@ -389,10 +389,13 @@ func TestQueue_SuccessorIsTheNextCallIfItWantsTheSame(t *testing.T) {
 func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	var q Queue
 	a, b := holder(t, &q, "k"), enter(t, &q, "k")
+	yielding := false
 	passes := func(g *guest, since time.Time, served bool) {
-		s, all := q.Passing(&g.Call)
+		t.Helper()
+		s, all, yields := q.Passing(&g.Call)
 		require.Equal(t, since, s)
 		require.Equal(t, served, all)
+		require.Equal(t, yielding, yields)
 	}
 	passes(a, time.Time{}, true)
 	q.Leave(&a.Call, at(1))
@@ -406,9 +409,19 @@ func TestQueue_PassingEndsWithAPause(t *testing.T) {
 	q.Contend(&c.Call, "k", false)
 	require.True(t, q.Retry(&c.Call))
 	passes(c, time.Time{}, true)
+	q.Hold(&c.Call, at(9))
+	d, e := enter(t, &q, "k"), enter(t, &q, "k")
 	q.Yield(&c.Call, at(3))
 	q.Yield(&c.Call, at(4))
+	yielding = true
 	passes(c, at(4), false)
+	q.Leave(&c.Call, at(5))
+	passes(d, at(4), false)
+	q.Leave(&d.Call, at(6)) // it was not granted the key
+	passes(e, at(4), false)
+	q.Hold(&e.Call, at(9))
+	yielding = false
+	passes(e, at(4), true)
 }
 
 func TestQueue_ALimitRefusesCallsAndHoldersDoNotCount(t *testing.T) {

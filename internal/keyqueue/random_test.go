@@ -114,7 +114,7 @@ func (p *pair) step(g *guest) {
 	case c.holds && n < 8:
 		p.queue.Yield(&g.Call, now)
 		for _, k := range g.keys {
-			p.model.passed[k] = passing{now, uint64(p.model.arrivals)}
+			p.model.passed[k] = passing{now, uint64(p.model.arrivals), true}
 		}
 	case c.holds && n < 14:
 		p.succeed(g, now)
@@ -173,9 +173,10 @@ func (p *pair) check() {
 		require.Equal(p.t, c.waitsFor, parkedAt, g.name)
 		require.Equal(p.t, p.model.heldUntil(g), p.queue.HeldUntil(&g.Call), g.name)
 		if c.state == running {
-			since, served := p.queue.Passing(&g.Call)
+			since, served, yields := p.queue.Passing(&g.Call)
 			require.Equal(p.t, p.model.passing(g), since, g.name)
 			require.Equal(p.t, p.model.served(g), served, g.name)
+			require.Equal(p.t, p.model.yields(g), yields, g.name)
 		}
 		for i, k := range g.keys {
 			require.Equal(p.t, c.reserves[k], g.Call.keys[i].reserver == &g.Call, g.name+k)

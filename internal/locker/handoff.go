@@ -16,7 +16,7 @@ const (
 	// A waiter accepts a lease if this many quarters of the validity that it asked for are left. A
 	// new one costs as much as an extension: one trip.
 	minRemainingQuarters = 3
-	// passTime is for how long keys go from call to call of this process: see MustYield.
+	// passTime is for how long keys go from call to call of this process: see mustYield.
 	passTime = 50 * time.Millisecond
 )
 
@@ -49,7 +49,7 @@ func (k *Locker) successor(l *Lease) *keyqueue.Call {
 		return nil
 	}
 	now := time.Now()
-	if k.MustYield(l.holder, l.Keys, now) {
+	if k.mustYield(l, now) {
 		return nil
 	}
 	return k.Queue.Successor(l.holder, now)
@@ -64,13 +64,13 @@ func (k *Locker) RetryTurn(c *keyqueue.Call, keys []string) (runs bool) {
 	return runs
 }
 
-// MustYield reports whether it is time to give other processes a chance to take the keys of a call
+// mustYield reports whether it is time to give other processes a chance to take the keys of a lease
 // that go from call to call of this process. If others are known to want them, it is time when all
 // calls have had them that waited when the first call here passed them on.
-func (k *Locker) MustYield(turn *keyqueue.Call, keys func() []string, now time.Time) bool {
-	since, served := k.Queue.Passing(turn)
+func (k *Locker) mustYield(l *Lease, now time.Time) bool {
+	since, served, _ := k.Queue.Passing(l.holder)
 	return !since.IsZero() && (now.Sub(since) >= passTime ||
-		served && k.Lines.Any() && k.Lines.Contended(keys(), now) != "")
+		served && k.Lines.Any() && k.Lines.Contended(l.Keys(), now) != "")
 }
 
 // handOff hands the lease to the next call, and reports whether it could. Then the old lease is
@@ -126,18 +126,16 @@ func (k *Locker) passOn(l *Lease, next *keyqueue.Call) {
 // call of it uses a key then, it leaves the line for that.
 func (k *Locker) leaveQueue(l *Lease) {
 	now := time.Now()
-	if !k.Lines.Any() {
-		k.Queue.Leave(l.holder, now)
-		return
-	}
-	keys := l.Keys()
-	if k.MustYield(l.holder, l.Keys, now) {
-		for _, key := range keys { // before the next call gets its turn
+	if k.mustYield(l, now) { // before the next call gets its turn
+		k.Queue.Yield(l.holder, now)
+		for _, key := range l.Keys() {
 			k.Lines.Leave(key)
 		}
 	}
 	k.Queue.Leave(l.holder, now)
-	k.LeaveLines(keys...)
+	if k.Lines.Any() {
+		k.LeaveLines(l.Keys()...)
+	}
 }
 
 // LeaveLines has the process leave the lines for these keys, but for those that a call of it uses.
