@@ -60,7 +60,7 @@ type Stats struct {
 func (c *Client) Stats() Stats {
 	extended, expired, lost := c.locker.Outcomes.Leases()
 	all := Stats{
-		Handovers: c.locker.Handovers(), Held: c.locker.Held(),
+		Handovers: c.locker.Handovers.Load(), Held: c.locker.Held(),
 		Extended: extended, Expired: expired, Lost: lost,
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
 		PendingCalls: c.locker.PendingCalls(), Waiters: c.calls.Waiting(),

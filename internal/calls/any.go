@@ -9,7 +9,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/internal/wait"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // maxTries is how many attempts a call makes, one behind the other, if others take keys at the same
@@ -51,7 +50,7 @@ func (c *Calls) waitForAny(ctx context.Context, p *pool, o *locker.Options,
 ) (l *locker.Lease, f *locker.Failure) {
 	reachable := c.locker.NodesChanged() // before the try, so that none is missed
 	if p.waiting.Load() > 0 {
-		f = locker.HeldInProcess(slices.Clone(p.keys))
+		f = locker.Held(slices.Clone(p.keys), nil)
 	} else if l, f = try(); f == nil || !f.Retryable() {
 		return l, f
 	}
@@ -111,9 +110,7 @@ func (c *Calls) chooseKeys(ctx context.Context, p *pool, count int, outOfDate bo
 		}
 		if p.free, p.heldAt = l.Free, l.At; len(l.Free) < count {
 			if len(l.Held) > 0 {
-				held = &locker.Failure{Votes: multiplex.Outcome{
-					Result: multiplex.Held, Keys: l.Held, Nodes: l.Nodes,
-				}}
+				held = locker.Held(l.Held, l.Nodes)
 			}
 			if some = slices.Concat(l.Free, l.Unknown); len(some) < count {
 				return nil, nil, held

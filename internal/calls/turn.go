@@ -21,10 +21,11 @@ const (
 // blockedKey returns the key that the call can't get, as far as it knows: another process holds it,
 // or its group had no quorum, and other keys are in other groups. Empty: none is known.
 func (s *waitingCall) blockedKey() string {
-	if key := s.policy.BlockedKey(); key != "" {
-		return key
+	key := s.policy.Blocked
+	if key == "" && s.reason.IsNoQuorum() && len(s.reason.Votes.Keys) > 0 {
+		key = s.reason.Votes.Keys[0]
 	}
-	return s.reason.KeyWithoutQuorum()
+	return key
 }
 
 // contend has the call, which runs, contend for the key that it can't get, so that other calls may

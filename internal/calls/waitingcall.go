@@ -167,15 +167,15 @@ func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
 	switch {
 	case f != nil:
 	case s.behind:
-		f = locker.HeldInProcess([]string{s.keys[0]}) // keys may be the caller's slice
+		f = locker.Held([]string{s.keys[0]}, nil) // keys may be the caller's slice
 	case holder.Known:
-		f = locker.HeldOn(holder.Node, s.policy.BlockedKey())
+		f = locker.Held([]string{s.policy.Blocked}, []string{holder.Node})
 	default: // it made no attempt, and nobody is known to hold the keys
 		return &locker.Failure{End: end}
 	}
 	if f.IsHeld() {
 		f.Ahead = holder.Ahead
-		if slices.Contains(f.Votes.Keys, s.policy.BlockedKey()) {
+		if slices.Contains(f.Votes.Keys, s.policy.Blocked) {
 			f.Owner = ids.OwnerOf(holder.Token)
 		}
 		if left := holder.Left(); holder.Known && left != line.Forever {
@@ -191,7 +191,7 @@ func (s *waitingCall) abort(end error, until time.Time) *locker.Failure {
 // holder returns what is known of the one who has the key that the call can't get. It is zero if
 // nobody is known to have it, or to be before the call in its line.
 func (s *waitingCall) holder() line.Place {
-	p, _ := s.calls.locker.Lines.State(s.policy.BlockedKey(), s.policy.ArbiterNode())
+	p, _ := s.calls.locker.Lines.State(s.policy.Blocked, s.policy.Node)
 	if !p.Known || p.First() && p.Free {
 		return line.Place{}
 	}
@@ -213,8 +213,8 @@ func (s *waitingCall) facts() wait.Facts {
 	f := wait.Facts{Now: time.Now(), Own: s.own}
 	if lines := s.calls.locker.Lines; lines.Any() {
 		f.Contended = lines.Contended(s.keys, f.Now)
-		key := s.policy.BlockedKey()
-		f.Place, f.Asking = lines.State(key, s.policy.ArbiterNode())
+		key := s.policy.Blocked
+		f.Place, f.Asking = lines.State(key, s.policy.Node)
 		if s.had != nil && f.Place.Known && !f.Place.Free {
 			s.had[key] = f.Place.Token
 		}

@@ -43,17 +43,10 @@ type Failure struct {
 // Overloaded is the failure of a call that is refused because too many are pending.
 func Overloaded() *Failure { return &Failure{End: batch.ErrOverloaded} }
 
-// HeldInProcess is the failure of a call for these keys that other calls of the process had.
-func HeldInProcess(keys []string) *Failure {
-	return &Failure{Votes: multiplex.Outcome{Result: multiplex.Held, Keys: keys}}
-}
-
-// HeldOn is the failure of a call that made no attempt, because the node has another's token for
-// the key.
-func HeldOn(node, key string) *Failure {
-	return &Failure{Votes: multiplex.Outcome{
-		Result: multiplex.Held, Keys: []string{key}, Nodes: []string{node},
-	}}
+// Held is the failure of a call that made no attempt, because these nodes have another's token for
+// these keys. Without nodes other calls of the process have the keys.
+func Held(keys, nodes []string) *Failure {
+	return &Failure{Votes: multiplex.Outcome{Result: multiplex.Held, Keys: keys, Nodes: nodes}}
 }
 
 // IsHeld reports whether another holds a key. It may be called on nil, as IsNoQuorum.
@@ -62,15 +55,6 @@ func (f *Failure) IsHeld() bool { return f != nil && f.Votes.Result == multiplex
 // IsNoQuorum reports whether too few nodes granted in time, for other reasons.
 func (f *Failure) IsNoQuorum() bool {
 	return f != nil && (f.Votes.Result == multiplex.NoQuorum || f.Votes.Result == multiplex.Won)
-}
-
-// KeyWithoutQuorum returns a key whose group had no quorum, if other keys are in other groups;
-// otherwise "". It may be called on nil.
-func (f *Failure) KeyWithoutQuorum() string {
-	if f == nil || f.Votes.Result != multiplex.NoQuorum || len(f.Votes.Keys) == 0 {
-		return ""
-	}
-	return f.Votes.Keys[0]
 }
 
 // Retryable reports whether a further attempt may succeed.

@@ -104,7 +104,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
 		h.claim.Release(h.claim.Len())
 		return nil
 	}
-	k.handovers.Add(1)
+	k.Handovers.Add(1)
 	k.Outcomes.CallGranted(o.Kind, l.term.Began().Sub(o.Start))
 	return l
 }

@@ -44,8 +44,9 @@ type Locker struct {
 	Fences *ids.FenceClock // set before the first attempt
 	// Queue has the calls of this process that wait for keys, and the leases of calls that waited.
 	// What is handed to a call with its turn is a *Handoff, or nil.
-	Queue    keyqueue.Queue
-	Outcomes stats.Counters
+	Queue     keyqueue.Queue
+	Outcomes  stats.Counters
+	Handovers atomic.Uint64 // how many leases were handed off
 
 	// Functions has the calls that run a function while they hold a lease: Close waits for them.
 	Functions *Gate
@@ -58,11 +59,10 @@ type Locker struct {
 	tokenSuffix string        // of each token; set once
 	// Set once: of leases whose only part is in a group of Mux, and at the end of those of several
 	// parts; and of the calls that lack a quorum in a group.
-	managers  []managers
-	outages   []*outage.Queue
-	tokens    ids.Tokens
-	handovers atomic.Uint64
-	changed   atomic.Pointer[chan struct{}] // what NodesChanged returns
+	managers []managers
+	outages  []*outage.Queue
+	tokens   ids.Tokens
+	changed  atomic.Pointer[chan struct{}] // what NodesChanged returns
 
 	calls *Gate // of calls that acquire or release
 }
@@ -109,9 +109,6 @@ func (k *Locker) End() { k.calls.Leave() }
 
 // PendingCalls returns how many calls are under way.
 func (k *Locker) PendingCalls() int { return int(k.calls.count.Load() &^ closedBit) }
-
-// Handovers returns how many leases were handed off.
-func (k *Locker) Handovers() uint64 { return k.handovers.Load() }
 
 // Owner returns lockpipe.Config.Owner.
 func (k *Locker) Owner() string { return k.env.Owner }

@@ -76,8 +76,8 @@ type Facts struct {
 // The line is advice: the votes alone decide who has the keys. A call that was told nothing looks
 // again after a while. So a client that dies, or a message that is lost, costs a moment.
 //
-// The owner sets the exported fields once. It gives the policy each event, and takes the action
-// that Next returns. Methods must not be called concurrently.
+// The owner sets the first fields once, and only reads the next ones. It gives the policy each
+// event, and takes the action that Next returns. Methods must not be called concurrently.
 type Policy struct {
 	// Key is the first of the call's keys.
 	Key string
@@ -87,14 +87,16 @@ type Policy struct {
 	// is how many nodes to leave out before it. nil: none is connected.
 	Arbiter func(key string, skip int) *line.Node
 
+	// Blocked is the key that another process holds, as far as the call knows; empty: none.
+	Blocked string
+	// Node is the arbiter for Blocked; nil: none is connected.
+	Node *line.Node
+
 	begins      bool          // Next was not called since the turn began
-	may         bool          // the call asks the nodes at once
 	yields      bool          // other processes have their turn first
 	continues   bool          // the turn began with Continue
 	contends    bool          // with other processes, or will
 	attempted   bool          // since the turn began
-	blockedKey  string        // the key that another token holds; empty: none is known
-	arbiter     *line.Node    // the node to ask; nil: none is known, or none is connected
 	stage       stage         // at the arbiter
 	renewAt     time.Time     // when to ask again for the place
 	pollAt      time.Time     // the same, if the arbiter pushes nothing
@@ -126,29 +128,21 @@ func (p *Policy) Begin(yields bool) { p.begins, p.yields, p.continues = true, yi
 // and others have their turn when this time is over. The call asks for the keys at once.
 func (p *Policy) Continue() { p.begins, p.yields, p.continues = true, false, true }
 
-// BlockedKey returns the key that another process holds, as far as the call knows; empty: none.
-func (p *Policy) BlockedKey() string { return p.blockedKey }
-
-// ArbiterNode returns the node that is asked about BlockedKey; nil: none is connected.
-func (p *Policy) ArbiterNode() *line.Node { return p.arbiter }
-
 // Next returns what the call does now. It is for a call that runs, or that contends: no other call
 // of the process is before it.
 func (p *Policy) Next(f Facts) Action {
-	if p.begins || !p.contends {
-		p.start(f)
-	}
 	switch {
-	case p.may:
+	case (p.begins || !p.contends) && p.start(f):
 		return p.attempt()
-	case p.arbiter != nil:
+	case p.Node != nil:
 		return p.inLine(f)
 	}
 	return p.until(p.retryAt, f.Now)
 }
 
-// start starts contending. If other processes are known to contend, the call goes by the line.
-func (p *Policy) start(f Facts) {
+// start starts contending, and reports whether the call asks the nodes at once. If other processes
+// are known to contend, the call goes by the line.
+func (p *Policy) start(f Facts) (atOnce bool) {
 	key := f.Contended
 	switch {
 	case p.continues, p.begins && !p.yields && f.Place.First(): // nobody is overtaken
@@ -156,13 +150,14 @@ func (p *Policy) start(f Facts) {
 	case p.yields && key == "":
 		key = p.Key
 	}
-	p.may = p.begins && key == ""
+	atOnce = p.begins && key == ""
 	p.begins, p.yields, p.continues = false, false, false
 	p.contends, p.attempted = true, false
 	if key != "" {
 		p.chooseArbiter(key)
 		p.setDelay(f.Now, p.MaxDelay)
 	}
+	return atOnce
 }
 
 // inLine goes by what the arbiter says of the line for the blocked key.
@@ -183,7 +178,7 @@ func (p *Policy) inLine(f Facts) Action {
 		return p.await(f)
 	}
 	p.stage, p.answerBy = asking, f.Now.Add(p.patience)
-	return Action{Kind: AskLine, Key: p.blockedKey, Node: p.arbiter}
+	return Action{Kind: AskLine, Key: p.Blocked, Node: p.Node}
 }
 
 // placed takes the place of the call.
@@ -247,7 +242,7 @@ func (p *Policy) turn(now time.Time) Action {
 }
 
 func (p *Policy) attempt() Action {
-	p.may, p.attempted, p.stage, p.renewals = false, true, outside, 0
+	p.attempted, p.stage, p.renewals = true, outside, 0
 	return Action{Kind: Attempt}
 }
 
@@ -281,9 +276,9 @@ func (p *Policy) setDelay(now time.Time, delay time.Duration) {
 
 // chooseArbiter chooses the arbiter for the key that another token holds; an empty key: none.
 func (p *Policy) chooseArbiter(blocked string) {
-	p.blockedKey, p.arbiter, p.stage = blocked, nil, outside
+	p.Blocked, p.Node, p.stage = blocked, nil, outside
 	if blocked != "" {
-		p.arbiter = p.Arbiter(blocked, p.futileTries/triesPerArbiter)
+		p.Node = p.Arbiter(blocked, p.futileTries/triesPerArbiter)
 	}
 }
 
