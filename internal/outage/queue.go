@@ -53,20 +53,21 @@ type Queue struct {
 	canGrant, connected func() bool
 	logger              *slog.Logger
 
-	mu       sync.Mutex  // guards all below, and the same in the calls; a leaf
-	parked   []*Call     // in the order of arrival
-	awake    int         // calls that were woken in this round and have not finished
-	round    uint64      // from 1
-	roundEnd *time.Timer // runs nextRound when no call was woken for MaxAwakeTime
-	ticking  bool        // tick is to run
-	lacking  int         // how many ticks in a row found parked calls, and no quorum that can grant
+	mu       sync.Mutex     // guards all below, and the same in the calls; a leaf
+	parked   []*Call        // in the order of arrival
+	awake    map[*Call]bool // calls that were woken in this round and have not finished
+	roundEnd *time.Timer    // runs nextRound when no call was woken for MaxAwakeTime
+	ticking  bool           // tick is to run
+	lacking  int            // how many ticks in a row found parked calls, and no quorum to grant
 }
 
 // New returns a Queue without calls. canGrant reports whether a quorum can grant, and connected
 // whether it can be reached. Both must not block, and must not use the Queue. The owner calls
 // StateChanged when a quorum may grant again.
 func New(canGrant, connected func() bool, logger *slog.Logger) *Queue {
-	q := &Queue{canGrant: canGrant, connected: connected, logger: logger, round: 1}
+	q := &Queue{
+		canGrant: canGrant, connected: connected, logger: logger, awake: make(map[*Call]bool),
+	}
 	q.roundEnd = time.AfterFunc(MaxAwakeTime, q.nextRound)
 	q.roundEnd.Stop()
 	return q
@@ -80,15 +81,15 @@ type Call struct {
 
 	// Guarded by the Queue's mu:
 	parked bool
-	round  uint64 // in which it was woken: it counts as awake in that; 0: it was not
-	scouts bool   // it was woken to try, although no quorum can grant
+	woken  bool // when a quorum could grant
+	scouts bool // it was woken to try, although no quorum can grant
 }
 
 // Admit reports whether the call may make an attempt now. If not, it parks the call, and calls Wake
 // when the call must ask again.
 func (q *Queue) Admit(p *Call) (may bool) {
 	q.change(func() {
-		may = !p.parked && (p.scouts || (p.round > 0 || len(q.parked) == 0) && q.canGrant())
+		may = !p.parked && (p.scouts || (p.woken || len(q.parked) == 0) && q.canGrant())
 		if p.scouts = p.scouts && !may; may || p.parked {
 			return
 		}
@@ -120,12 +121,7 @@ func (q *Queue) Finish(p *Call) {
 func (q *Queue) StateChanged() { q.change(func() {}) }
 
 // nextRound wakes further calls, because the calls that are awake hang.
-func (q *Queue) nextRound() {
-	q.change(func() {
-		q.round++
-		q.awake = 0
-	})
-}
+func (q *Queue) nextRound() { q.change(func() { clear(q.awake) }) }
 
 // change makes a change under mu, and then wakes as many calls as there is room for.
 func (q *Queue) change(by func()) {
@@ -143,11 +139,10 @@ func (q *Queue) next() (woken []*Call) {
 	if len(q.parked) == 0 || !q.canGrant() {
 		return nil
 	}
-	woken = q.take(min(len(q.parked), MaxAwake-q.awake))
+	woken = q.take(min(len(q.parked), MaxAwake-len(q.awake)))
 	for _, p := range woken {
-		p.round = q.round
+		p.woken, q.awake[p] = true, true
 	}
-	q.awake += len(woken)
 	if q.lacking = 0; len(woken) > 0 {
 		q.roundEnd.Reset(MaxAwakeTime)
 	}
@@ -156,10 +151,8 @@ func (q *Queue) next() (woken []*Call) {
 
 // uncount makes room for another call, if this one counts as awake. mu is held.
 func (q *Queue) uncount(p *Call) {
-	if p.round == q.round {
-		q.awake--
-	}
-	p.round, p.scouts = 0, false
+	delete(q.awake, p)
+	p.woken, p.scouts = false, false
 }
 
 // take takes the calls out that arrived first, so many of them. mu is held.

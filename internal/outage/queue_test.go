@@ -246,13 +246,13 @@ func againstADumbVersion(t *testing.T) {
 				want = d.look(reachable)
 			}
 			require.True(t, slices.Equal(want, got), "seed %d", seed)
-			require.Len(t, d.awake, q.awake)
+			require.Len(t, q.awake, len(d.awake))
 			require.Len(t, d.parked, len(q.parked))
 		}
 		for _, p := range d.arrived {
 			q.Finish(p)
 		}
-		require.Zero(t, q.awake)
+		require.Empty(t, q.awake)
 		require.Empty(t, q.parked)
 	}
 }
