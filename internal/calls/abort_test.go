@@ -61,7 +61,7 @@ func TestAbort_ACallThatMadeNoAttemptNamesTheHolderThatItSaw(t *testing.T) {
 	s := newWaitingCall(ctx, c, []string{"x"}, o)
 	require.True(t, s.enter())
 	defer s.leave(nil)
-	s.policy.Begin(true)
+	s.policy.Begin(true, true)
 	for !s.holder().Known {
 		_, delay, f := s.advance()
 		require.Nil(t, f)

@@ -40,7 +40,7 @@ func TestFence_AStaleAnswerIsNoFailure(t *testing.T) {
 	s.recordFailure(&locker.Failure{Votes: multiplex.Outcome{
 		Result: multiplex.Held, Keys: []string{"x"}, Nodes: []string{"one", "two"},
 	}})
-	s.policy.Begin(false)
+	s.policy.Begin(false, false)
 
 	l, delay, f := s.advance()
 	require.Nil(t, f)

@@ -57,23 +57,13 @@ func (s *waitingCall) Tell(n keyqueue.News) {
 // keeps it.
 func (s *waitingCall) begin() *locker.Lease {
 	s.runs, s.contending = true, false
-	s.beginPolicy()
+	since, _, yields := s.calls.locker.Queue.Passing(s.turn)
+	s.policy.Begin(!since.IsZero(), yields)
 	h, _ := s.turn.Handed.(*locker.Handoff)
 	if s.turn.Handed = nil; h == nil {
 		return nil
 	}
 	return s.calls.locker.Accept(s.ctx, h, &s.opts)
-}
-
-// beginPolicy tells the policy that a turn begins. If the keys came from another call of this
-// process, the call asks at once, unless that call yielded.
-func (s *waitingCall) beginPolicy() {
-	since, _, yields := s.calls.locker.Queue.Passing(s.turn)
-	if yields || since.IsZero() {
-		s.policy.Begin(yields)
-		return
-	}
-	s.policy.Continue()
 }
 
 // reserve begins the time of a reservation. A further reservation that begins meanwhile ends with

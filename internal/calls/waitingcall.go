@@ -131,7 +131,7 @@ func (s *waitingCall) advance() (l *locker.Lease, delay time.Duration, f *locker
 		if s.contending && !s.retryTurn() { // it waits for other calls of the process
 			return nil, line.Forever, nil
 		}
-		s.policy.Begin(false)
+		s.policy.Begin(false, false)
 	}
 	todo := s.decide()
 	switch {

@@ -10,13 +10,6 @@ type passing struct {
 	yields   bool      // no call was granted it since a call yielded
 }
 
-// begin says that k is passed on, at now.
-func (k *key) begin(now time.Time, arrivals uint64) {
-	if k.passing.since.IsZero() {
-		k.passing = passing{since: now, arrivals: arrivals}
-	}
-}
-
 // Passing returns since when the keys of c, which has them, go from call to call of this process:
 // of the key that does so for the longest time. It is zero if they do not. served: all calls have
 // had the keys, or have gone, that waited for one of them when these began to go so. yields: other

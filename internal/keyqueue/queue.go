@@ -189,9 +189,9 @@ func (q *Queue) Leave(c *Call, now time.Time) {
 
 // leave is Leave. mu is held.
 func (q *Queue) leave(c *Call, now time.Time, s *changes) {
-	if c.granted {
-		for _, k := range c.keys {
-			k.begin(now, q.arrivals)
+	for _, k := range c.keys {
+		if c.granted && k.passing.since.IsZero() {
+			k.passing = passing{since: now, arrivals: q.arrivals}
 		}
 	}
 	if c.state != outside {

@@ -94,7 +94,7 @@ type Policy struct {
 
 	begins      bool          // Next was not called since the turn began
 	yields      bool          // other processes have their turn first
-	continues   bool          // the turn began with Continue
+	continues   bool          // the turn began in the time of this process
 	contends    bool          // with other processes, or will
 	attempted   bool          // since the turn began
 	stage       stage         // at the arbiter
@@ -121,12 +121,12 @@ const (
 )
 
 // Begin begins a new turn of the call: the keys were released in this process. The call asks for
-// them at once, unless others are known to contend. yields: it is their turn in any case.
-func (p *Policy) Begin(yields bool) { p.begins, p.yields, p.continues = true, yields, false }
-
-// Continue begins a new turn of the call in the time of this process: the keys were released in it,
-// and others have their turn when this time is over. The call asks for the keys at once.
-func (p *Policy) Continue() { p.begins, p.yields, p.continues = true, false, true }
+// them at once, unless other processes are known to contend. passed: they came from another call of
+// this process, in whose time the call asks for them in any case. yields: other processes have
+// their turn first.
+func (p *Policy) Begin(passed, yields bool) {
+	p.begins, p.yields, p.continues = true, yields, passed && !yields
+}
 
 // Next returns what the call does now. It is for a call that runs, or that contends: no other call
 // of the process is before it.

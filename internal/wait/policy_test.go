@@ -176,12 +176,12 @@ func TestPolicy_ATurnBegins(t *testing.T) {
 		place     line.Place
 		want      Action
 	}{
-		{func(p *Policy) { p.Begin(false) }, "", noAnswer, attempts},
-		{func(p *Policy) { p.Begin(false) }, "k", noAnswer, asks},
-		{func(p *Policy) { p.Begin(false) }, "k", inTheLine, asks},
-		{func(p *Policy) { p.Begin(false) }, "k", firstHeld, attempts},
-		{func(p *Policy) { p.Begin(true) }, "", firstHeld, asks},
-		{func(p *Policy) { p.Continue() }, "k", inTheLine, attempts},
+		{func(p *Policy) { p.Begin(false, false) }, "", noAnswer, attempts},
+		{func(p *Policy) { p.Begin(false, false) }, "k", noAnswer, asks},
+		{func(p *Policy) { p.Begin(false, false) }, "k", inTheLine, asks},
+		{func(p *Policy) { p.Begin(false, false) }, "k", firstHeld, attempts},
+		{func(p *Policy) { p.Begin(true, true) }, "", firstHeld, asks},
+		{func(p *Policy) { p.Begin(true, false) }, "k", inTheLine, attempts},
 	} {
 		p := refused()
 		require.Equal(t, asks, p.Next(Facts{Now: at(0), Asking: true}))
@@ -195,7 +195,7 @@ func TestPolicy_ATurnBegins(t *testing.T) {
 // can't be asked.
 func TestPolicy_WithoutAnArbiterTheFirstAttemptIsAtOnce(t *testing.T) {
 	p := refused()
-	p.Begin(true)
+	p.Begin(true, true)
 	require.Equal(t, asks, p.Next(Facts{Now: at(0), Asking: true}))
 	require.Equal(t, waits(480*ms), p.Next(Facts{Now: at(0), Asking: true}))
 	require.Equal(t, attempts, p.Next(Facts{Now: at(1 * ms), Place: noAnswer}))

@@ -223,7 +223,7 @@ func (p *process) begin() {
 		Key: "k", MaxDelay: 60 * ms, Arbiter: func(string, int) *line.Node { return nodes[0] },
 	}
 	p.facts.Contended, p.facts.Place = "k", line.Place{} // it has left the line
-	p.policy.Begin(false)
+	p.policy.Begin(false, false)
 	p.act()
 }
 

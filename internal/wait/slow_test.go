@@ -195,13 +195,13 @@ func TestPolicy_AgainstASlowVersion(t *testing.T) {
 				attempting = false
 				continue
 			case n == 30:
-				p.Begin(false)
+				p.Begin(false, false)
 				h = append(h, event{what: "begin"})
 			case n == 31:
-				p.Begin(true)
+				p.Begin(true, true)
 				h = append(h, event{what: "yield"})
 			case n == 32:
-				p.Continue()
+				p.Begin(true, false)
 				h = append(h, event{what: "continue"})
 			}
 			if r.IntN(3) == 0 {
