@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 23_427
-	maxTrusted = 14_757
+	maxLinked  = 23_298
+	maxTrusted = 14_699
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
