@@ -51,11 +51,8 @@ const none = -1
 
 // clusterURL returns what the clients get as their nodes.
 func (p *Plan) clusterURL(addresses []string) string {
-	url := fmt.Sprintf("redis://%s?cluster=%d", addresses[0], p.slots)
-	for _, address := range addresses[1:] {
-		url += "&addr=" + address
-	}
-	return url
+	first := fmt.Sprintf("redis://%s?cluster=%d", addresses[0], p.slots)
+	return strings.Join(append([]string{first}, addresses[1:]...), "&addr=")
 }
 
 // names returns what the clients call the slots.

@@ -282,7 +282,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
-		mix: "forgetful,varied,brief", finds: "both hold", from: 245,
+		mix: "forgetful,varied,brief", finds: "both hold", from: 358,
 		edit: edit{
 			"internal/guard/peers.go",
 			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n",
@@ -325,7 +325,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "forgot", rule: "10 d: who knows a node writes new", mix: "forgetful,brief",
-		finds: "both hold", from: 89,
+		finds: "both hold", from: 122,
 		edit: edit{
 			"internal/guard/decide.go", "s.text == \"\" && !k.lost && !k.returned {",
 			"s.text == \"\" && (simrand.Mutant(\"forgot\") || !k.lost && !k.returned) {",
@@ -457,7 +457,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "numbers", rule: "11: a lease is handed over without a number left", mix: "fenced",
-		finds: "which is not above", from: 106,
+		finds: "which is not above", from: 201,
 		edit: edit{
 			"internal/locker/fencing.go", "\treturn n, n <= last\n",
 			"\treturn n, n <= last || simrand.Mutant(\"numbers\")\n",
@@ -606,7 +606,7 @@ var brokenRules = []mutant{
 
 	{
 		name: "order", rule: "6: a trip begins before the one before is sent",
-		finds: "behind its release", mix: "busy",
+		finds: "behind its release", mix: "busy", from: 3,
 		edit: edit{
 			"batch/trip.go", "\tl.cfg.Read(t)\n",
 			"\tif simrand.Mutant(\"order\") {\n\t\tgo func() {\n" +

@@ -206,7 +206,7 @@ func (p *pair) checkKeys() {
 		}
 		require.Equal(p.t, known, p.queue.Knows([]string{k}), k)
 		require.Equal(p.t, waiters, p.queue.HasWaiters(k), k)
-		require.True(p.t, contender == p.queue.Contender([]string{k}), k)
+		require.Same(p.t, contender, p.queue.Contender([]string{k}), k)
 		require.Equal(p.t, p.model.uses(k), p.queue.Uses(k), k)
 	}
 }

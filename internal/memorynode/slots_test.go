@@ -24,8 +24,11 @@ func TestCluster_KeysThatAreElsewhere(t *testing.T) {
 		moved, ask := Route{Refusal: "MOVED 1 b:1"}, Route{Ask: "ASK 1 b:1"}
 		require.Equal(t, "+OK\r\n", do("SET", "{1}a", "x", "PX", "5000"))
 		for _, command := range [][]string{
-			{"SET", "{1}b", "x", "NX"}, {"MGET", "{1}b"}, {"MSET", "{1}b", "x"},
-			{"MSETEX", "1", "{1}b", "x", "NX", "PX", "9"}, {"EVALSHA", "x", "1", "{1}b", "y"},
+			{"SET", "{1}b", "x", "NX"},
+			{"MGET", "{1}b"},
+			{"MSET", "{1}b", "x"},
+			{"MSETEX", "1", "{1}b", "x", "NX", "PX", "9"},
+			{"EVALSHA", "x", "1", "{1}b", "y"},
 		} {
 			n.Newer = true
 			c.route = moved
