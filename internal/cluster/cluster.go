@@ -43,10 +43,9 @@
 // one attempt the servers are those that have granted it.
 //
 // The proof does not cover an administrator who gives a slot to a server by hand that is neither
-// its owner nor got its keys (CLUSTER SETSLOT, BUMPEPOCH in a partition), who makes a cluster
-// forget servers that still run and that clients still reach, or who starts a server again with an
-// older copy of its nodes.conf. Nor does it cover a move that is given up halfway, after the server
-// that got keys has lost them: the owner does not know that it lacks them.
+// its owner nor got its keys (CLUSTER SETSLOT, BUMPEPOCH in a partition), makes a cluster forget
+// servers that still run and that clients reach, starts a server with an older copy of its
+// nodes.conf, or gives up a move of a slot after the new server has lost the keys that it got.
 package cluster
 
 import (

@@ -68,8 +68,12 @@ func TestCluster_AFollowerTellsWhatDiffers(t *testing.T) {
 		n, heard := New(0, 1), ""
 		s := n.Accept(func(data []byte) { heard += string(data) }, func() {})
 		for _, words := range [][]string{
-			{"HELLO", "3"}, {"CLIENT", "TRACKING", "ON", "OPTIN"}, {"SET", "a", "1"},
-			{"SET", "b", "1"}, {"CLIENT", "CACHING", "YES"}, {"MGET", "a", "b"},
+			{"HELLO", "3"},
+			{"CLIENT", "TRACKING", "ON", "OPTIN"},
+			{"SET", "a", "1"},
+			{"SET", "b", "1"},
+			{"CLIENT", "CACHING", "YES"},
+			{"MGET", "a", "b"},
 		} {
 			s.Execute(words)
 		}
