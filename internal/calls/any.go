@@ -101,7 +101,9 @@ func (c *Calls) chooseKeys(ctx context.Context, p *pool, count int, outOfDate bo
 	case p.busy <- struct{}{}:
 		defer func() { <-p.busy }()
 	case <-ctx.Done():
-		return nil, nil, &locker.Failure{End: ctx.Err()}
+	}
+	if end := ctx.Err(); end != nil {
+		return nil, nil, &locker.Failure{End: end}
 	}
 	if outOfDate || len(p.free) < count {
 		l, err := c.locker.Mux.Look(ctx, p.keys)

@@ -75,8 +75,8 @@ func (s *waitingCall) reserve() {
 	}
 }
 
-// keepReserved keeps the places in the lines for the keys while the call reserves some of them, and
-// ends the reservations when their time is over. It returns when it must be called again.
+// keepReserved keeps the places in the lines for the keys that the call reserves, and ends the
+// reservations when their time is over. It returns when it must be called again.
 func (s *waitingCall) keepReserved() (next time.Duration) {
 	if s.reserving.IsZero() {
 		return line.Forever
@@ -85,7 +85,7 @@ func (s *waitingCall) keepReserved() (next time.Duration) {
 	if left := s.reserving.Sub(now); left > 0 {
 		if !now.Before(s.renewal) {
 			s.renewal = now.Add(placeRenewal)
-			for _, key := range s.keys {
+			for _, key := range k.Queue.Reserved(s.turn) {
 				k.Lines.Renew(key)
 			}
 		}

@@ -27,10 +27,13 @@ type Caller interface{ Tell(News) }
 // Call wants a set of keys. The zero value with Caller set is ready for Enter. It must not be
 // copied while it is in a queue.
 type Call struct {
-	Caller Caller // set once, before Enter; read under the queue's mu from then on
+	Caller Caller // set once, before Enter
 	Handed any    // what Begin hands to it, with Turn
+	wish
+}
 
-	// Guarded by the queue's mu:
+// wish is what a queue knows of a call that is in it. It is guarded by the queue's mu.
+type wish struct {
 	arrival  uint64 // the order of Enter
 	refused  int    // how often it contended; counted up to maxOvertaken
 	keys     []*key

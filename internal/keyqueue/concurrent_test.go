@@ -204,3 +204,38 @@ func TestQueue_ConcurrentUse(t *testing.T) {
 	t.Logf("%d grants, %d handed over, %d refused, %d gave up, %d reservations", e.grants.Load(),
 		e.handedOver.Load(), e.refused.Load(), e.gaveUp.Load(), e.unreserved.Load())
 }
+
+// heedless is a caller that makes nothing of news.
+type heedless struct{}
+
+func (heedless) Tell(News) {}
+
+// The goal: a call may leave the queue while another goroutine tells it that its key was released.
+func TestQueue_AContenderIsToldWhileItLeaves(t *testing.T) {
+	var q Queue
+	keys := []string{"a"}
+	ended := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			select {
+			case <-ended:
+				return
+			default:
+				if c := q.Contender(keys); c != nil {
+					runtime.Gosched()
+					c.Caller.Tell(Released)
+				}
+			}
+		}
+	})
+	for range 5000 {
+		c := &Call{Caller: heedless{}}
+		_, _ = q.Enter(c, keys, unlimited)
+		q.Contend(c, "a", false)
+		runtime.Gosched()
+		require.True(t, q.GiveUp(c))
+	}
+	close(ended)
+	all.Wait()
+}

@@ -120,6 +120,6 @@ func (q *Queue) forget(c *Call) {
 			delete(q.keys, k.name)
 		}
 	}
-	*c = Call{Caller: c.Caller}
+	c.wish = wish{}
 	q.known.Store(int64(len(q.keys)))
 }

@@ -238,6 +238,18 @@ func (q *Queue) remove(c *Call, s *changes) {
 	q.forget(c)
 }
 
+// Reserved returns the keys that c reserves.
+func (q *Queue) Reserved(c *Call) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, k := range c.keys {
+		if k.reserver == c {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
+}
+
 // Unreserve ends the reservations of c, and returns their keys. No other call reserves these then.
 func (q *Queue) Unreserve(c *Call) (keys []string) {
 	q.change(func(s *changes) {
