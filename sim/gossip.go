@@ -106,8 +106,8 @@ func (c *redisCluster) tell(server, of int) {
 	}
 }
 
-// demote makes the servers replicas that have heard that they are. Each keeps its data for now.
-// changing is held.
+// demote makes the servers replicas that have heard that they are. Each keeps its data until it
+// copies those of its master. changing is held.
 func (c *redisCluster) demote() {
 	for i, n := range c.run.nodes {
 		if c.masterOf(i) != none && !n.IsReplica() {

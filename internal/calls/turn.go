@@ -47,8 +47,8 @@ func (s *waitingCall) retryTurn() bool {
 	return s.runs
 }
 
-// Tell implements keyqueue.Caller.
-func (s *waitingCall) Tell(n keyqueue.News) {
+// Notify implements keyqueue.Caller.
+func (s *waitingCall) Notify(n keyqueue.News) {
 	s.news.Or(uint32(n))
 	s.wakeUp()
 }

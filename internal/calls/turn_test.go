@@ -129,9 +129,9 @@ func TestTurn_ACallThatRetriesInVainLeavesItsTurnToTheQueue(t *testing.T) {
 	s.leave(nil)
 }
 
-// The goal: a call that is told of a release while other calls of the process have its keys leaves
-// its turn to the queue. It does not take the place of the call that contends for one of these
-// keys: that is woken by what the node says of the line.
+// The goal: a call that is notified of a release while other calls of the process have its keys
+// leaves its turn to the queue. It does not take the place of the call that contends for one of
+// these keys: the node's answer about the line wakes the contending call.
 func TestTurn_AReleaseOfWhatOthersHaveIsForTheQueue(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
@@ -143,7 +143,7 @@ func TestTurn_AReleaseOfWhatOthersHaveIsForTheQueue(t *testing.T) {
 	k.Lines.Ask("y", k.Mux.Arbiter("y", 0, 0), func() { wakeUp(woken) }) // as other does
 	<-woken
 	k.Lines.Leave("x") // so that it asks about the line for y, if anything
-	s.Tell(keyqueue.Released)
+	s.Notify(keyqueue.Released)
 	s.sleep(nil)
 	_, delay, f := s.advance()
 	require.Nil(t, f)

@@ -14,7 +14,7 @@ import (
 // silent is a Caller that does nothing.
 type silent struct{}
 
-func (silent) Tell(News) {}
+func (silent) Notify(News) {}
 
 // someNames returns n names of keys.
 func someNames(n int) (list []string) {

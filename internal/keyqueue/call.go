@@ -2,11 +2,11 @@ package keyqueue
 
 import "time"
 
-// News is what a call is told of. Several bits may be set where news are kept.
+// News is why a call is notified. Several bits may be set where news are kept.
 type News uint32
 
 const (
-	// Turn: the call runs: it has its keys, as far as this process is concerned. It is told exactly
+	// Turn: the call runs: it has its keys, as far as this process is concerned. Turn comes exactly
 	// once for each time that the call begins to run, unless Enter, Retry or Successor returns
 	// that. So it does not come late if its owner waits for it: the owner of a call for which
 	// GiveUp returned false calls Leave after Turn, not before.
@@ -19,10 +19,10 @@ const (
 	Released
 )
 
-// Caller is told news of its call, without a lock of the queue, on the goroutine that caused the
-// change: also on one that is in Enter or Contend for this call. Tell must not block. Calls of it
-// may overlap each other, and the call may have changed meanwhile.
-type Caller interface{ Tell(News) }
+// Caller is notified of news of its call, without a lock of the queue, on the goroutine that caused
+// the change: also on one that is in Enter or Contend for this call. Notify must not block. Calls
+// of it may overlap each other, and the call may have changed meanwhile.
+type Caller interface{ Notify(News) }
 
 // Call wants a set of keys. The zero value with Caller set is ready for Enter. It must not be
 // copied while it is in a queue.
@@ -48,7 +48,7 @@ type wish struct {
 // goroutine than that of its owner.
 func (c *Call) Begin(handed any) {
 	c.Handed = handed
-	c.Caller.Tell(Turn)
+	c.Caller.Notify(Turn)
 }
 
 // state is what a call does.

@@ -45,8 +45,8 @@ func (c *client) Run() {
 	c.e.busy.Go(c.attempt)
 }
 
-// Tell ends a reservation soon, maybe when the call does something else already.
-func (c *client) Tell(n News) {
+// Notify ends a reservation soon, maybe when the call does something else already.
+func (c *client) Notify(n News) {
 	switch n {
 	case Turn:
 		c.Run()
@@ -158,7 +158,7 @@ func (c *client) release() {
 	c.e.queue.Leave(&c.Call, at(1))
 	c.e.queue.Leave(&c.Call, at(1)) // does nothing
 	if contender := c.e.queue.Contender(c.keys); contender != nil {
-		contender.Caller.Tell(Released)
+		contender.Caller.Notify(Released)
 	}
 	c.e.queue.Released(c.keys)
 }
@@ -208,7 +208,7 @@ func TestQueue_ConcurrentUse(t *testing.T) {
 // heedless is a caller that makes nothing of news.
 type heedless struct{}
 
-func (heedless) Tell(News) {}
+func (heedless) Notify(News) {}
 
 // The goal: a call may leave the queue while another goroutine tells it that its key was released.
 func TestQueue_AContenderIsToldWhileItLeaves(t *testing.T) {
@@ -224,7 +224,7 @@ func TestQueue_AContenderIsToldWhileItLeaves(t *testing.T) {
 			default:
 				if c := q.Contender(keys); c != nil {
 					runtime.Gosched()
-					c.Caller.Tell(Released)
+					c.Caller.Notify(Released)
 				}
 			}
 		}

@@ -50,7 +50,7 @@ func (v *visit) path() (steps []string) {
 // explorer visits all worlds of a plan.
 type explorer struct {
 	plan plan
-	ran  []int // the calls that were told of their turn in this step
+	ran  []int // the calls that were notified of their turn in this step
 }
 
 // probe is the Caller of a call.
@@ -59,7 +59,7 @@ type probe struct {
 	call int
 }
 
-func (p probe) Tell(n News) {
+func (p probe) Notify(n News) {
 	if n == Turn {
 		p.x.ran = append(p.x.ran, p.call)
 	}

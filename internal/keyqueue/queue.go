@@ -73,8 +73,8 @@ type Queue struct {
 }
 
 // Enter adds c, which wants these keys, and reports whether it runs at once. If not, c waits, and
-// its Caller is told when it runs. If limit calls or more wait or run, Enter does nothing and ok is
-// false. There is at least one key, and none twice. Enter does not keep the slice. c must be
+// its Caller is notified when it runs. If limit calls or more wait or run, Enter does nothing and
+// ok is false. There is at least one key, and none twice. Enter does not keep the slice. c must be
 // outside.
 func (q *Queue) Enter(c *Call, keys []string, limit int) (runs, ok bool) {
 	q.change(func(s *changes) {
@@ -149,8 +149,8 @@ func (q *Queue) Contend(c *Call, name string, again bool) {
 }
 
 // Retry ends the contention of c, and reports whether c runs now. If not, other calls have some of
-// its keys: c waits for them, and its Caller is told when it runs. Others may contend for its key
-// meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
+// its keys: c waits for them, and its Caller is notified when it runs. Others may contend for its
+// key meanwhile. If c does not contend, Retry does nothing and returns false: so it may come late.
 func (q *Queue) Retry(c *Call) (runs bool) {
 	q.change(func(s *changes) {
 		if c.state != contending {
@@ -170,7 +170,7 @@ func (q *Queue) Retry(c *Call) (runs bool) {
 }
 
 // GiveUp takes c out if it waits or contends. It returns false if c is outside or runs. If it runs,
-// its Caller is told or was, or the one who called Retry or Successor knows. Then the attempt
+// its Caller is notified or was, or the one who called Retry or Successor knows. Then the attempt
 // ends with Hold, Leave or Contend: after Contend, GiveUp may be called again.
 func (q *Queue) GiveUp(c *Call) (out bool) {
 	q.change(func(s *changes) {
@@ -200,8 +200,8 @@ func (q *Queue) leave(c *Call, now time.Time, s *changes) {
 }
 
 // Successor is Leave, if the call that is next for the keys of c wants the same ones in the same
-// order. It returns that call, which runs now and is not told: Begin must follow. Without such a
-// call Successor returns nil and changes nothing.
+// order. It returns that call, which runs now and is not notified: Begin must follow. Without such
+// a call Successor returns nil and changes nothing.
 func (q *Queue) Successor(c *Call, now time.Time) (next *Call) {
 	q.change(func(s *changes) {
 		for _, k := range c.keys {
@@ -281,7 +281,7 @@ func (q *Queue) HeldUntil(c *Call) (until time.Time) {
 }
 
 // Released says that this process no longer holds these keys, which no call of the queue had. The
-// callers that contend for them are told.
+// callers that contend for them are notified.
 func (q *Queue) Released(keys []string) {
 	if q.known.Load() == 0 {
 		return
@@ -289,7 +289,7 @@ func (q *Queue) Released(keys []string) {
 	q.change(func(s *changes) {
 		for _, name := range keys {
 			if k := q.keys[name]; k != nil && k.contender != nil {
-				s.told = append(s.told, told{k.contender.Caller, Released})
+				s.notices = append(s.notices, notice{k.contender.Caller, Released})
 			}
 		}
 	})

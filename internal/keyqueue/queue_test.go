@@ -9,7 +9,7 @@ import (
 
 const unlimited = 1 << 30
 
-// guest is a call that counts what its Caller was told.
+// guest is a call that counts the news of its Caller.
 type guest struct {
 	Call
 	name               string

@@ -17,11 +17,11 @@ type pair struct {
 	model *model
 	all   []*guest
 
-	ran, reserved []*guest // who was told by the queue since the last check
+	ran, reserved []*guest // who was notified by the queue since the last check
 }
 
-// Tell notes who is told.
-func (g *guest) Tell(n News) {
+// Notify notes who is notified.
+func (g *guest) Notify(n News) {
 	p := g.pair
 	if p == nil {
 		p = new(pair)
@@ -38,7 +38,7 @@ func (g *guest) Tell(n News) {
 	}
 }
 
-// change does something to the queue and to the model, and compares what the callers were told.
+// change does something to the queue and to the model, and compares the news of the callers.
 // direct says whose Run a change returned.
 func (p *pair) change(queue, model func() (direct *guest)) {
 	p.ran, p.reserved, p.model.ran, p.model.reserved = nil, nil, nil, nil

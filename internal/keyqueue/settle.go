@@ -1,14 +1,14 @@
 package keyqueue
 
-// changes are what callers are told after a change, without locks held.
+// changes are what callers are notified of after a change, without locks held.
 type changes struct {
-	quiet       *Call // it is not told of its turn: the change returns that it runs; nil: none
+	quiet       *Call // it is not notified of its turn: the change returns that it runs; nil: none
 	noReserving bool  // no call may reserve more
-	told        []told
+	notices     []notice
 }
 
-// told is what a caller is told.
-type told struct {
+// notice is news for a caller.
+type notice struct {
 	caller Caller
 	news   News
 }
@@ -20,8 +20,8 @@ func (q *Queue) change(by func(s *changes)) {
 	q.mu.Lock()
 	by(&s)
 	q.mu.Unlock()
-	for _, c := range s.told {
-		c.caller.Tell(c.news)
+	for _, c := range s.notices {
+		c.caller.Notify(c.news)
 	}
 }
 
@@ -50,7 +50,7 @@ func (q *Queue) run(c *Call, s *changes) {
 		k.owner, k.contender, k.reserver = c, nil, nil
 	}
 	if c != s.quiet {
-		s.told = append(s.told, told{c.Caller, Turn})
+		s.notices = append(s.notices, notice{c.Caller, Turn})
 	}
 }
 
@@ -68,7 +68,7 @@ func (q *Queue) reserve(c *Call, s *changes) {
 		}
 	}
 	if more {
-		s.told = append(s.told, told{c.Caller, Reserving})
+		s.notices = append(s.notices, notice{c.Caller, Reserving})
 	}
 }
 

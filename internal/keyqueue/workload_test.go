@@ -92,7 +92,7 @@ func (g *worker) Run() {
 	})
 }
 
-func (g *worker) Tell(n News) {
+func (g *worker) Notify(n News) {
 	switch n {
 	case Turn:
 		g.Run()

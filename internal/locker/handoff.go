@@ -45,7 +45,7 @@ func (k *Locker) successor(l *Lease) *keyqueue.Call {
 		if next == nil || k.RetryTurn(next, keys) {
 			return next
 		}
-		next.Caller.Tell(keyqueue.Released) // if its turn has not come, the queue says when it does
+		next.Caller.Notify(keyqueue.Released) // the queue says when its turn comes, if not now
 		return nil
 	}
 	now := time.Now()

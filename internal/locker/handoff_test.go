@@ -51,7 +51,7 @@ type contender struct {
 	turns atomic.Int32
 }
 
-func (c *contender) Tell(n keyqueue.News) {
+func (c *contender) Notify(n keyqueue.News) {
 	if n == keyqueue.Turn {
 		c.turns.Add(1)
 	}
