@@ -2,8 +2,10 @@ package multiplex
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -29,6 +31,9 @@ const (
 // methods are safe for concurrent use.
 type lookout struct {
 	first time.Duration // after what time the first look comes; set once
+	// By node: since when it has owed an answer, if it hangs; nil: it does not. Thousands of
+	// callers read that when their attempts are old, so there is no lock.
+	hanging []atomic.Pointer[time.Time]
 
 	mu     sync.Mutex // guards all below; it comes before those of rounds
 	timer  *time.Timer
@@ -39,9 +44,22 @@ type lookout struct {
 }
 
 // init has the timer call look, which calls looked.
-func (l *lookout) init(first time.Duration, look func()) {
+func (l *lookout) init(nodes int, first time.Duration, look func()) {
 	l.first, l.timer = first, time.AfterFunc(math.MaxInt64, look)
+	l.hanging = make([]atomic.Pointer[time.Time], nodes)
 	l.timer.Stop()
+}
+
+// noteHanging notes whether node i hangs, and since when it owes an answer. It reports whether the
+// node did not hang before.
+func (l *lookout) noteHanging(i int, hangs bool, since time.Time) (isNew bool) {
+	switch isNew = hangs && l.hanging[i].Load() == nil; {
+	case !hangs:
+		l.hanging[i].Store(nil)
+	case isNew:
+		l.hanging[i].Store(&since)
+	}
+	return isNew
 }
 
 // add takes a round that was opened.
@@ -112,7 +130,7 @@ func (m *Mux) owes(i int) (d time.Duration, underWay bool) {
 }
 
 // look looks at each node, and has the callers look at the votes of each round that is NodeTimeout
-// old.
+// old: when it becomes so old, and when a node begins to hang.
 //
 // A slow node, or one that is not connected yet, does not count any more for the quorum that seals
 // a round, until it answers. It misses what it has not read yet: if all of a round is decided,
@@ -120,16 +138,22 @@ func (m *Mux) owes(i int) (d time.Duration, underWay bool) {
 // round stays in memory for it.
 func (m *Mux) look() {
 	m.lookout.looked(0)
-	next := m.cfg.NodeTimeout / looksOfNode
+	// The timer may be in time although goroutines wait for long: those that read the answers too.
+	// This goroutine waits behind them, and what it waits counts as late.
+	runtime.Gosched()
+	next, more := m.cfg.NodeTimeout/looksOfNode, false
 	for i, n := range m.nodes {
 		owes, underWay := m.owes(i)
 		slow := min(m.cfg.NodeTimeout, max(slowAfter, n.SlowTrip()))
 		hangs := !n.Link.State().IsConnected() || !m.begun.Load() ||
 			underWay && owes >= m.cfg.NodeTimeout
+		more = m.lookout.noteHanging(i, hangs, time.Now().Add(-owes)) || more
 		switch {
 		case hangs || underWay && owes >= slow:
 			m.log.Hang(i, func(r *round) bool { return m.isPast(r, hangs) })
-			next = min(next, forgetAfter/4)
+			if next = min(next, forgetAfter/4); !hangs {
+				next = min(next, m.cfg.NodeTimeout-owes)
+			}
 		case underWay:
 			next = min(next, slow-owes)
 		}
@@ -140,7 +164,7 @@ func (m *Mux) look() {
 		switch left := m.cfg.NodeTimeout - time.Since(s.opened); {
 		case left > 0:
 			next = min(next, left)
-		case !s.old: // callers that begin to wait from now on have a timer
+		case more || !s.old: // callers that begin to wait from now on have a timer
 			s.old, old = true, append(old, r)
 		}
 		return quorum.Nodes(s.done.Load()) == m.all()

@@ -2,6 +2,9 @@ package multiplex
 
 import (
 	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +15,7 @@ import (
 // newLookout returns a lookout without a Mux, which has a round to look for.
 func newLookout() *lookout {
 	l := new(lookout)
-	l.init(math.MaxInt64, func() {})
+	l.init(5, math.MaxInt64, func() {})
 	l.rounds = []*round{new(round)}
 	return l
 }
@@ -57,6 +60,31 @@ func TestLateness_EndsAlsoIfEachLookIsLate(t *testing.T) {
 		}
 		require.Equal(t, looksOfNode, looks)
 	})
+}
+
+// The goal: the process is late too if its timers are in time, but its goroutines wait for long.
+func TestLateness_GoroutinesThatWait(t *testing.T) {
+	m, _, stop := simulated(1, 1, 0)
+	defer stop()
+	var begun, busy sync.WaitGroup
+	defer busy.Wait()
+	var over atomic.Bool
+	defer over.Store(true)
+	goroutines := 20 * runtime.GOMAXPROCS(0)
+	begun.Add(goroutines)
+	for range goroutines {
+		busy.Go(func() {
+			for begun.Done(); !over.Load(); {
+				for end := time.Now().Add(time.Millisecond); time.Now().Before(end); {
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	begun.Wait()
+	start := time.Now()
+	m.look()
+	require.Greater(t, m.lookout.late(start), time.Duration(0))
 }
 
 // The goal: a slow node reads a round as long as the vote of the node can decide one attempt of it,

@@ -50,7 +50,7 @@ type roundState struct {
 }
 
 func (m *Mux) newLog() *batch.Log[Attempt, roundState] {
-	m.lookout.init(min(slowAfter, m.cfg.NodeTimeout), m.look)
+	m.lookout.init(len(m.nodes), min(slowAfter, m.cfg.NodeTimeout), m.look)
 	return batch.New(batch.Config[Attempt, roundState]{
 		Readers: len(m.nodes), Quorum: quorum.Need(len(m.nodes)),
 		Weight:   func(a *Attempt) int { return a.op.Keys.Weight() },

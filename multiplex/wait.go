@@ -9,8 +9,8 @@ import (
 )
 
 // Wait returns the outcome. It waits for at most NodeTimeout for a node that has owed an answer for
-// that long. It waits longer only for nodes that keep answering what is queued before this attempt,
-// as long as the outcome is of any use.
+// that long. It waits longer only for nodes that do not hang: they keep answering what is queued
+// before this attempt, or this process is late. It waits as long as the outcome is of any use.
 //
 // An acquire that failed is released in the background, on every node that may have heard of it. An
 // acquire whose answer came before ctx ended is granted. A release continues after Wait failed, and
@@ -76,8 +76,9 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// remainingWait returns how much longer the attempt waits: until its timeout, and after that while
-// nodes that have not answered keep answering others. claim.mu is held.
+// remainingWait returns how much longer the attempt waits: until its timeout, and after that while a
+// node that has not answered does not hang. The lookout wakes the caller when a node hangs. claim.mu
+// is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	if began.Before(a.op.Sent) {
 		began = a.op.Sent
@@ -85,10 +86,13 @@ func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	if left = a.timeout - time.Since(began); left > 0 {
 		return left
 	}
+	useful := a.maxAge - time.Since(a.op.Sent)
 	for s := a.open(); s != 0; s &= s - 1 {
-		i := s.Lowest()
-		owes, _ := a.mux.owes(i)
-		left = max(left, a.timeout-owes)
+		since := a.mux.lookout.hanging[s.Lowest()].Load()
+		if since == nil {
+			return useful
+		}
+		left = max(left, a.timeout-time.Since(*since))
 	}
-	return min(left, a.maxAge-time.Since(a.op.Sent))
+	return min(left, useful)
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,5 +66,35 @@ func TestWait_ALateGrantIsReleased(t *testing.T) {
 			require.Empty(t, s.left())
 		}
 		stop()
+	})
+}
+
+// The goal: an attempt that this process has not sent yet does not fail, as long as it is of any
+// use, while the nodes owe nothing. Otherwise thousands of calls that come at once fail and come
+// again, and nothing else gets a turn.
+func TestWait_NoNodeOwesWhatWasNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, _, stop := simulated(3, 1, 0)
+		defer stop()
+		c := claim("k", "t")
+		unsent := func(maxAge time.Duration) *Attempt {
+			a := m.newAttempt(c, node.Acquire, time.Minute, m.cfg.NodeTimeout, maxAge)
+			a.asked, a.place.Round = m.all(), new(round)
+			a.place.Round.State.eager.Store(true)
+			return a
+		}
+		a, start := unsent(time.Second), time.Now()
+		require.ErrorIs(t, wait(a, t.Context()), ErrNoQuorum)
+		require.Equal(t, time.Second, time.Since(start))
+
+		a = unsent(time.Minute)
+		outcome := make(chan error, 1)
+		go func() { outcome <- wait(a, t.Context()) }()
+		time.Sleep(100 * m.cfg.NodeTimeout)
+		synctest.Wait()
+		require.Empty(t, outcome)
+		a.place.Round.State.ok.Store(uint64(m.all()))
+		a.place.Round.State.wake()
+		require.NoError(t, <-outcome)
 	})
 }
