@@ -83,6 +83,10 @@ func TestGroups_ABadConfigIsRefused(t *testing.T) {
 			[]string{"Config.Nodes[2] is the same master as Config.Nodes[0] (m@s2:26379): list " +
 				"each once"},
 		},
+		"a Redis Cluster and another node": {
+			lockpipe.Config{Nodes: []string{"redis://a", "redis://b?cluster=3"}},
+			[]string{"Config.Nodes[1] is a Redis Cluster, and there are 2 entries", "the only entry"},
+		},
 		"Next with another database": {
 			lockpipe.Config{Groups: now, Next: []lockpipe.Group{
 				{Name: "n", Nodes: []string{"redis://127.0.0.1:2/1"}},

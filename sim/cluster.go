@@ -66,16 +66,12 @@ func (c *redisCluster) names() (all []string) {
 // newCluster makes a cluster of the nodes: masters, and replicas of some of them.
 func newCluster(r *run) *redisCluster {
 	c := &redisCluster{run: r}
-	texts, err := endpoint.Expand([]string{r.plan.clusterURL(r.addresses)})
-	for _, text := range texts {
-		e, parseErr := endpoint.Parse(text, nil, 0)
-		if parseErr != nil {
-			panic(parseErr)
-		}
-		c.numbers, c.tags = append(c.numbers, e.Slot), append(c.tags, e.Tag)
-	}
+	all, err := endpoint.Parse(r.plan.clusterURL(r.addresses), nil, 0)
 	if err != nil {
 		panic(err)
+	}
+	for _, e := range all.Nodes() {
+		c.numbers, c.tags = append(c.numbers, e.Slot), append(c.tags, e.Tag)
 	}
 	for i, n := range r.nodes {
 		c.numbers = append(c.numbers, i)

@@ -18,15 +18,11 @@ func ParseEndpoint(text string) (Endpoint, error) {
 // ParseEndpoints is ParseEndpoint for a URL that may be that of a Redis Cluster, which is several
 // nodes.
 func ParseEndpoints(text string) (all []Endpoint, err error) {
-	texts, err := endpoint.Expand([]string{text})
+	e, err := endpoint.Parse(text, nil, 0)
 	if err != nil {
 		return nil, err
 	}
-	for _, text := range texts {
-		node, err := endpoint.Parse(text, nil, 0)
-		if err != nil {
-			return nil, err
-		}
+	for _, node := range e.Nodes() {
 		all = append(all, Endpoint{node})
 	}
 	return all, nil

@@ -15,10 +15,9 @@ import (
 // fixture is a cluster that is not asked, with one slot.
 func fixture(t *testing.T, secure bool) (*Cluster, *Slot, *endpoint.Endpoint) {
 	t.Helper()
-	texts, err := endpoint.Expand([]string{"redis://cfg:1?cluster"})
+	entry, err := endpoint.Parse("redis://cfg:1?cluster", nil, 0)
 	require.NoError(t, err)
-	e, err := endpoint.Parse(texts[0], nil, 0)
-	require.NoError(t, err)
+	e := entry.Nodes()[0]
 	if secure {
 		e.TLS = new(tls.Config)
 	}

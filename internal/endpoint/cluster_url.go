@@ -3,7 +3,7 @@ package endpoint
 import (
 	"fmt"
 	"net/url"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,53 +16,38 @@ const (
 	clusterPort  = "6379"
 )
 
-// clusterOf finds the parameter of a URL that names a Redis Cluster.
-var clusterOf = regexp.MustCompile(`^([^?]*\?(?:[^#]*&)?cluster)(=[^&#]*)?((?:[&#].*)?)$`)
-
-// Expand returns one text for each node. A Redis Cluster, which has to be the only entry of a list,
-// stands for several nodes: that text is also what Parse gets for each.
-func Expand(texts []string) (all []string, err error) {
-	for _, text := range texts {
-		found := clusterOf.FindStringSubmatch(strings.TrimSpace(text))
-		if found == nil {
-			continue
-		}
-		n := usualCluster
-		if value := strings.TrimPrefix(found[2], "="); value != "" {
-			n, err = strconv.Atoi(value)
-		}
-		switch {
-		case err != nil || n < 1 || n > MaxCluster || n%2 == 0:
-			return nil, fmt.Errorf("is not usable: cluster is not an odd number from 1 to %d: give "+
-				"cluster=3, if the cluster has three masters or more", MaxCluster)
-		case len(texts) > 1:
-			return nil, fmt.Errorf("is a Redis Cluster, and there are %d entries: a cluster is the "+
-				"only entry; give its other addresses as addr=host:port in the same URL", len(texts))
-		}
-		for i := range n {
-			all = append(all, fmt.Sprintf("%s=%dof%d%s", found[1], i, n, found[3]))
-		}
-		return all, nil
+// Nodes returns the nodes that the endpoint stands for: itself, or those of its Redis Cluster.
+func (e *Endpoint) Nodes() (all []*Endpoint) {
+	if e.Cluster == 0 {
+		return []*Endpoint{e}
 	}
-	return texts, nil
+	for i := range e.Cluster {
+		node := *e
+		node.Slot = slotOf(i, e.Cluster)
+		node.Tag, node.MasterSet = tagOf(node.Slot), fmt.Sprintf("slot-%d", node.Slot)
+		node.Sentinels = slices.Clone(e.Sentinels)
+		node.setNames()
+		all = append(all, &node)
+	}
+	return all
 }
 
-// readCluster reads the parameters of a node that is a slot of a Redis Cluster.
-func (e *Endpoint) readCluster(u *url.URL) error {
+// readCluster reads the parameters of a Redis Cluster: see Nodes.
+func (e *Endpoint) readCluster(u *url.URL) (err error) {
 	query := u.Query()
-	var i, n int
-	if _, err := fmt.Sscanf(query.Get("cluster"), "%dof%d", &i, &n); err != nil || i < 0 || i >= n {
-		return badURL("cluster stands for several nodes, and one was wanted")
+	e.Cluster = usualCluster
+	if value := strings.Join(query["cluster"], "&"); value != "" {
+		e.Cluster, err = strconv.Atoi(value)
 	}
-	switch {
+	switch n := e.Cluster; {
+	case err != nil || n < 1 || n > MaxCluster || n%2 == 0:
+		return badURL(fmt.Sprintf("cluster is not an odd number from 1 to %d: give cluster=3, if "+
+			"the cluster has three masters or more", MaxCluster))
 	case query.Has("master_set"):
 		return badURL("it has cluster and master_set: give the one that the servers are")
 	case e.Database != 0:
 		return badURL("a Redis Cluster has only the database 0: leave the database out")
 	}
-	e.Cluster, e.Slot = n, slotOf(i, n)
-	e.Tag = tagOf(e.Slot)
-	e.MasterSet = fmt.Sprintf("slot-%d", e.Slot)
 	seed := Endpoint{
 		Network: "tcp", User: e.User, Password: e.Password, TLS: e.TLS, ClientName: e.ClientName,
 		DialTimeout: e.DialTimeout,

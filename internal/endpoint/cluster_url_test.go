@@ -14,12 +14,10 @@ func TestCluster_OneURLIsSeveralNodes(t *testing.T) {
 		"rediss://cfg:6379?cluster=5&addr=b": 5,
 		"valkeys://cfg?cluster=1&addr=[::1]": 1,
 	} {
-		texts, err := Expand([]string{text})
+		entry, err := Parse(text, nil, 0)
 		require.NoError(t, err, text)
-		require.Len(t, texts, n, text)
-		for i, text := range texts {
-			e, err := Parse(text, nil, 0)
-			require.NoError(t, err, text)
+		require.Len(t, entry.Nodes(), n, text)
+		for i, e := range entry.Nodes() {
 			require.Equal(t, []any{n, slotOf(i, n), tagOf(e.Slot)}, []any{e.Cluster, e.Slot, e.Tag})
 			require.Equal(t, "cfg:6379", e.Sentinels[0].Address)
 			require.Equal(t, e.MasterSet+"@cfg:6379", e.Name)
@@ -27,10 +25,13 @@ func TestCluster_OneURLIsSeveralNodes(t *testing.T) {
 			require.Equal(t, e.TLS == nil, e.Sentinels[0].TLS == nil)
 		}
 	}
-	plain := []string{"redis://a?db=1", "redis://b?client_name=cluster", "unix:///cluster"}
-	texts, err := Expand(plain)
-	require.NoError(t, err)
-	require.Equal(t, plain, texts)
+	for _, text := range []string{
+		"redis://a?db=1", "redis://b?client_name=cluster", "unix:///cluster",
+	} {
+		entry, err := Parse(text, nil, 0)
+		require.NoError(t, err)
+		require.Equal(t, []*Endpoint{entry}, entry.Nodes())
+	}
 }
 
 // The goal: what can't be a cluster is refused, with what to do.
@@ -49,15 +50,8 @@ func TestCluster_WrongURLs(t *testing.T) {
 		"unix:///a?cluster":                  "cluster is for redis:// or rediss://",
 		"redis://u:canary@a?cluster&cluster": "cluster",
 	} {
-		texts, err := Expand([]string{text})
-		if err == nil {
-			_, err = Parse(texts[0], nil, 0)
-		}
+		_, err := Parse(text, nil, 0)
 		require.ErrorContains(t, err, says, text)
 		require.NotContains(t, err.Error(), "canary")
 	}
-	_, err := Expand([]string{"redis://a", "redis://b?cluster=3"})
-	require.ErrorContains(t, err, "there are 2 entries: a cluster is the only entry")
-	_, err = Parse("redis://a?cluster=3", nil, 0)
-	require.ErrorContains(t, err, "cluster stands for several nodes")
 }

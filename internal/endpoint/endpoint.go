@@ -115,9 +115,9 @@ func wrongPassword(v resp.Value) error {
 	return v.Err()
 }
 
-// Parse reads one node of the configuration. tlsConfig is for rediss:// and for a text without a
-// scheme; nil stands for the default of rediss://. dialTimeout is 0 for DialTimeout. The errors
-// never contain the user or password.
+// Parse reads one entry of the configuration: a node, or a Redis Cluster, which is several: see
+// Nodes. tlsConfig is for rediss:// and for a text without a scheme; nil stands for the default of
+// rediss://. dialTimeout is 0 for DialTimeout. The errors never contain the user or password.
 func Parse(text string, tlsConfig *tls.Config, dialTimeout time.Duration) (*Endpoint, error) {
 	text = strings.TrimSpace(text)
 	if text == "" {

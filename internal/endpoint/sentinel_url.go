@@ -69,11 +69,16 @@ func (e *Endpoint) readSentinels(u *url.URL, s *Endpoint, what, port string) err
 		e.Sentinels = append(e.Sentinels, *s.WithAddress(address))
 	}
 	e.Address = e.Sentinels[0].Address
+	e.setNames()
+	return nil
+}
+
+// setNames names the node by its master set and the first sentinel.
+func (e *Endpoint) setNames() {
 	e.Name = e.MasterSet + "@" + e.Address
 	for i := range e.Sentinels {
 		e.Sentinels[i].Name = e.Name
 	}
-	return nil
 }
 
 // sentinelAddress reads host, or host:port. The text may be a piece of a password, so the error

@@ -123,38 +123,36 @@ func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, er
 	var given []fleet.Group           // for n.Layouts
 	for g, group := range groups {
 		in := field(list, g)
-		texts, err := endpoint.Expand(group.Nodes)
-		if err != nil {
-			return nil, fmt.Errorf("%s[0] %w", in, err)
-		}
-		inCluster := len(texts) != len(group.Nodes)
-		group.Nodes = texts
 		if len(group.Nodes) > multiplex.MaxNodes {
 			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
 				multiplex.MaxNodes)
 		}
 		own, all := fleet.Group{Name: group.Name}, fleet.Group{Name: group.Name}
 		for i, text := range group.Nodes {
-			if inCluster {
-				i = 0
-			}
 			field := fmt.Sprintf("%s[%d]", in, i)
-			e, err := endpoint.Parse(text, n.Config.TLS, n.Config.DialTimeout)
-			if err != nil {
+			entry, err := endpoint.Parse(text, n.Config.TLS, n.Config.DialTimeout)
+			switch {
+			case err != nil:
 				return nil, fmt.Errorf("%s %w", field, err)
-			}
-			if n.Config.Credentials != nil && (e.User != "" || e.Password != "") {
+			case entry.Cluster > 0 && len(group.Nodes) > 1:
+				return nil, fmt.Errorf("%s is a Redis Cluster, and there are %d entries: a "+
+					"cluster is the only entry; give its other addresses as addr=host:port in "+
+					"the same URL", field, len(group.Nodes))
+			case n.Config.Credentials != nil && (entry.User != "" || entry.Password != ""):
 				return nil, fmt.Errorf("%s has a user or a password, and Config.Credentials is "+
 					"set: leave one of the two out", field)
 			}
-			name, err := n.name(e, field, fields)
-			if err != nil {
-				return nil, err
+			for _, e := range entry.Nodes() {
+				name, err := n.name(e, field, fields)
+				if err != nil {
+					return nil, err
+				}
+				if n.Endpoints[name] == nil {
+					n.Endpoints[name] = e
+				}
+				own.Nodes = append(own.Nodes, name)
+				all.Nodes = append(all.Nodes, e.LayoutName())
 			}
-			if n.Endpoints[name] == nil {
-				n.Endpoints[name] = e
-			}
-			own.Nodes, all.Nodes = append(own.Nodes, name), append(all.Nodes, e.LayoutName())
 		}
 		named, given = append(named, own), append(given, all)
 	}
