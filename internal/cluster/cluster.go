@@ -87,7 +87,8 @@ func (all *Clusters) Slot(l *endpoint.Logins, dial endpoint.DialFunc, logger *sl
 	c := all.all[key]
 	if c == nil {
 		c = &Cluster{
-			logins: l, dial: dial, logger: logger, seeds: seeds, epoch: time.Now(),
+			logins: l, dial: dial, logger: logger, seeds: seeds,
+			epoch:   time.Now().Add(-1), // no time is 0
 			timeout: e.DialTimeout + 2*endpoint.AnswerTimeout + endpoint.DialGrace,
 			servers: map[string]*server{}, reports: map[string]report{},
 			changed: make(chan struct{}), suspended: suspension.Counter(),
@@ -119,11 +120,10 @@ type Cluster struct {
 	ctx     context.Context
 	servers map[string]*server // that are asked, by their addresses
 	reports map[string]report  // the last one of each server, by its ID
-	round   int                // the number of the last round, see startRound
 	changed chan struct{}      // closed when the next server answers or fails
 }
 
-// now is the time since a moment, with the suspensions of the machine.
+// now is the time since a moment, with the suspensions of the machine; above 0.
 func (c *Cluster) now() time.Duration {
 	now := time.Now()
 	since := now.Sub(c.epoch)
@@ -178,23 +178,11 @@ func (c *Cluster) launch(s *server) {
 	})
 }
 
-// startRound asks each server for a new answer.
-func (c *Cluster) startRound() (round int) {
+// takeReport takes the answer of a server that was asked then, or why it has none.
+func (c *Cluster) takeReport(s *server, asked time.Duration, r report, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.round++
-	for _, s := range c.servers {
-		s.Want()
-	}
-	return c.round
-}
-
-// takeReport takes the answer of a server, or why it has none.
-func (c *Cluster) takeReport(s *server, round int, r report, err error) {
-	c.mu.Lock()
-	s.round, s.err = round, err
+	s.asked, s.err = asked, err
 	if err == nil {
-		r.round = round
 		c.reports[r.id] = r
 		for _, address := range r.addresses {
 			c.start(address, false)

@@ -13,7 +13,6 @@ import (
 
 // report is what one server said last.
 type report struct {
-	round     int           // it was asked in this round or later
 	at        time.Duration // before it was asked, by Cluster.now
 	id        string        // its own
 	ids       []string      // of all servers that it knows

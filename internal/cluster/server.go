@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -16,16 +17,17 @@ type server struct {
 
 	// Guarded by Cluster.mu:
 	stop  context.CancelFunc
-	seed  bool // only the URL names it
-	round int  // of its last answer or failure
+	seed  bool          // only the URL names it
+	asked time.Duration // the last time that it has answered or failed; by Cluster.now
 	err   error
 }
 
 // run asks again and again.
 func (s *server) run(ctx context.Context) {
 	s.Run(ctx, func() {
+		asked := s.cluster.now()
 		s.cluster.mu.Lock()
-		round, seed := s.cluster.round, s.seed
+		seed := s.seed
 		idle := seed && s.cluster.knowsMany()
 		s.cluster.mu.Unlock()
 		if idle {
@@ -39,7 +41,7 @@ func (s *server) run(ctx context.Context) {
 		if err != nil {
 			err = s.withRemedy(err, seed)
 		}
-		s.cluster.takeReport(s, round, r, err)
+		s.cluster.takeReport(s, asked, r, err)
 	})
 }
 

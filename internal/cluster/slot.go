@@ -33,18 +33,18 @@ func (s *Slot) switched(from, to string) error {
 		s.number, from)
 }
 
-// owner returns the server of the highest epoch that a report of this round or a later one names,
-// and when each server was asked that names it, the latest first. Cluster.mu is held.
-func (s *Slot) owner(round int) (best owner, asked []time.Duration) {
+// owner returns the server of the highest epoch that a server names that was asked since then, and
+// when each server was asked that names it, the latest first. Cluster.mu is held.
+func (s *Slot) owner(since time.Duration) (best owner, asked []time.Duration) {
 	for _, r := range s.cluster.reports {
 		o := r.owners[s.index]
 		stays := o.epoch == best.epoch && o.address == s.using
-		if r.round >= round && o.id != "" && (o.epoch > best.epoch || best.id == "" || stays) {
+		if r.at >= since && o.id != "" && (o.epoch > best.epoch || best.id == "" || stays) {
 			best = o
 		}
 	}
 	for _, r := range s.cluster.reports {
-		if o := r.owners[s.index]; best.id != "" && r.round >= round && o.id == best.id {
+		if o := r.owners[s.index]; best.id != "" && r.at >= since && o.id == best.id {
 			asked = append(asked, r.at)
 		}
 	}
@@ -73,15 +73,20 @@ func (s *Slot) Confirmed() bool { return s.cluster.now() < time.Duration(s.confi
 // it.
 func (s *Slot) FindMaster(ctx context.Context) (string, error) {
 	c := s.cluster
-	round := c.startRound()
+	since := c.now()
+	c.mu.Lock()
+	for _, server := range c.servers {
+		server.Want()
+	}
+	c.mu.Unlock()
 	late := time.NewTimer(c.timeout)
 	defer late.Stop()
 	for {
 		c.mu.Lock()
-		best, asked := s.owner(round)
+		best, asked := s.owner(since)
 		size, open, changed := c.size(), 0, c.changed
 		for _, server := range c.servers {
-			if server.round < round && (!server.seed || !c.knowsMany()) {
+			if server.asked < since && (!server.seed || !c.knowsMany()) {
 				open++
 			}
 		}
@@ -90,26 +95,26 @@ func (s *Slot) FindMaster(ctx context.Context) (string, error) {
 			return best.address, nil
 		}
 		if open == 0 {
-			return "", s.unconfirmed(round)
+			return "", s.unconfirmed(since)
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			return "", s.unconfirmed(round)
+			return "", s.unconfirmed(since)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
 	}
 }
 
-// unconfirmed returns why there is no owner by the reports of a round and later ones, and what to
+// unconfirmed returns why there is no owner by the servers that were asked since then, and what to
 // do.
-func (s *Slot) unconfirmed(round int) error {
+func (s *Slot) unconfirmed(since time.Duration) error {
 	c := s.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	text := fmt.Sprintf("no server answered that knows the owner of slot %d", s.number)
-	if best, asked := s.owner(round); best.address != "" {
+	if best, asked := s.owner(since); best.address != "" {
 		text = fmt.Sprintf("%d of the cluster's %d servers name %s as the owner of slot %d, and "+
 			"more than half have to (if servers are gone for good, have the cluster forget them)",
 			len(asked), c.size(), best.address, s.number)

@@ -24,12 +24,9 @@ type sentinel struct {
 // run asks again and again.
 func (s *sentinel) run(ctx context.Context, all *Sentinels) {
 	s.Run(ctx, func() {
-		all.mu.Lock()
-		round := all.round
-		all.mu.Unlock()
+		asked := time.Now()
 		w := s.ask(ctx)
-		w.round = round
-		if ctx.Err() == nil {
+		if w.askedAt = asked; ctx.Err() == nil {
 			all.takeReport(s.index, w)
 		}
 	})

@@ -47,7 +47,6 @@ type Sentinels struct {
 
 	mu      sync.Mutex    // guards all below; a leaf
 	changed chan struct{} // closed when the next sentinel answers or fails
-	round   int           // the number of the last round, see startRound
 	reports []report      // the last one of each sentinel
 	using   string        // the master that the owner connects to; "" before the first
 	leave   context.CancelCauseFunc
@@ -55,7 +54,7 @@ type Sentinels struct {
 
 // report is what one sentinel said last.
 type report struct {
-	round   int       // it was asked in this round or later
+	askedAt time.Time // when it was asked, or earlier
 	err     error     // why it did not answer then; nil if it did
 	master  string    // host:port; "" if it never named any, or knows of none
 	epoch   int64     // of the master's configuration; 0 if the sentinel does not show it
@@ -95,13 +94,16 @@ func (all *Sentinels) Run(ctx context.Context) (wait func()) {
 // FindMaster asks all sentinels. It returns the address of the master when all have answered, or
 // soon after the first has.
 func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
-	round := all.startRound()
+	since := time.Now()
+	for _, s := range all.all {
+		s.Want()
+	}
 	late := time.NewTimer(all.timeout)
 	defer late.Stop()
 	for first := true; ; {
-		answers, open, changed := all.progress(round)
+		answers, open, changed := all.progress(since)
 		if open == 0 {
-			return all.decide(round)
+			return all.decide(since)
 		}
 		if answers > 0 && first {
 			first = false
@@ -110,33 +112,21 @@ func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
 		select {
 		case <-changed:
 		case <-late.C:
-			return all.decide(round)
+			return all.decide(since)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
 	}
 }
 
-// startRound asks each sentinel for a new answer.
-func (all *Sentinels) startRound() (round int) {
-	all.mu.Lock()
-	all.round++
-	round = all.round
-	all.mu.Unlock()
-	for _, s := range all.all {
-		s.Want()
-	}
-	return round
-}
-
-// progress returns how many sentinels have answered in a round, how many may do so yet, and what is
-// closed when the next one does.
-func (all *Sentinels) progress(round int) (answers, open int, changed <-chan struct{}) {
+// progress returns how many sentinels have answered that were asked since then, how many may do so
+// yet, and what is closed when the next one does.
+func (all *Sentinels) progress(since time.Time) (answers, open int, changed <-chan struct{}) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, w := range all.reports {
 		switch {
-		case w.round < round:
+		case w.askedAt.Before(since):
 			open++
 		case w.err == nil:
 			answers++
@@ -145,15 +135,15 @@ func (all *Sentinels) progress(round int) (answers, open int, changed <-chan str
 	return answers, open, all.changed
 }
 
-// decide returns the master by the reports, if a sentinel has answered in the round. The error has
-// a reason for each sentinel.
-func (all *Sentinels) decide(round int) (string, error) {
+// decide returns the master by the reports, if a sentinel has answered that was asked since then.
+// The error has a reason for each sentinel.
+func (all *Sentinels) decide(since time.Time) (string, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	answered := false
 	var reasons []string
 	for i, w := range all.reports {
-		answered = answered || w.err == nil && w.round >= round
+		answered = answered || w.err == nil && !w.askedAt.Before(since)
 		err := w.err
 		if err == nil {
 			err = fmt.Errorf("sentinel %s: %w", all.all[i].Endpoint.Address, endpoint.ErrSilent)
