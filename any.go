@@ -2,7 +2,6 @@ package lockpipe
 
 import (
 	"context"
-	"slices"
 	"strconv"
 
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -40,20 +39,14 @@ func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...Option) 
 func (c *Client) acquireAny(ctx context.Context, kind stats.Call, keys []string, opts []Option) (
 	*Lease, error,
 ) {
-	count := 1
-	keys, o, err := c.validateCall(ctx, kind, keys, slices.DeleteFunc(slices.Clone(opts),
-		func(o Option) bool {
-			if o.kind == optionCount {
-				count = o.n
-			}
-			return o.kind == optionCount
-		}))
+	opts = append([]Option{{kind: optionAny}}, opts...)
+	keys, o, err := c.validateCall(ctx, kind, keys, opts)
 	switch {
 	case err != nil:
 	case len(keys) > 1000:
 		err = invalid("%d keys of which to take any: give at most 1000", len(keys))
-	case count < 1 || count > len(keys):
-		err = invalid("WithCount(%d) of %d different keys: give from 1 to their number", count,
+	case o.Count < 1 || o.Count > len(keys):
+		err = invalid("WithCount(%d) of %d different keys: give from 1 to their number", o.Count,
 			len(keys))
 	case o.Fencing:
 		err = invalid("AcquireAny and TryAcquireAny can't use WithFencing: a fence belongs to one " +
@@ -62,6 +55,5 @@ func (c *Client) acquireAny(ctx context.Context, kind stats.Call, keys []string,
 	if err != nil {
 		return nil, c.countInvalid(kind, err, 1)
 	}
-	o.Count = count
 	return result(c.calls.AcquireAny(ctx, keys, &o))
 }

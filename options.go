@@ -29,6 +29,7 @@ const (
 	optionAutoExtend
 	optionFencing
 	optionCount
+	optionAny // of AcquireAny itself: WithCount may follow
 )
 
 // WithTTL lets the lease last for ttl instead of Config.TTL: at least 10 ms, at most Config.MaxTTL.
@@ -96,6 +97,7 @@ func (c *Client) validateCall(
 // applyOptions applies opts to the defaults and checks the result.
 func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
 	o := locker.Options{TTL: c.cfg.TTL, MinDelay: defaultMinDelay, MaxDelay: defaultMaxDelay}
+	takesAny := false
 	for _, opt := range opts {
 		switch opt.kind {
 		case optionTTL:
@@ -126,8 +128,12 @@ func (c *Client) applyOptions(opts []Option) (locker.Options, error) {
 			}
 		case optionFencing:
 			o.Fencing = true
+		case optionAny:
+			takesAny, o.Count = true, 1
 		case optionCount:
-			return o, invalid("WithCount(%d) is for AcquireAny and TryAcquireAny", opt.n)
+			if o.Count = opt.n; !takesAny {
+				return o, invalid("WithCount(%d) is for AcquireAny and TryAcquireAny", opt.n)
+			}
 		default:
 			return o, invalid("an Option that no function of this package made")
 		}

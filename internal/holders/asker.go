@@ -55,10 +55,10 @@ func (e *TimeoutError) Error() string {
 }
 
 // Ask asks each node about keys, given with their prefix, and about the lines for them; nil: not
-// about lines. It makes one round trip for each 1,000 keys. It
-// waits for at most timeout, and no longer than until enough says that the nodes so far suffice;
-// nil: for all. It waits for a node that is being connected, and sends nothing to one that is down
-// or quarantined. The error is ctx's, if ctx ended before anything was asked.
+// about lines. It makes one round trip for each 1,000 keys. It waits for at most timeout, and no
+// longer than until enough says that the nodes so far suffice; nil: for all. It waits for a node
+// that is being connected, and sends nothing to one that is down or quarantined. The error is
+// ctx's, if ctx ended before anything was asked.
 func (a *Asker) Ask(ctx context.Context, keys, lines []string, timeout time.Duration,
 	enough func(nodes []Node) bool,
 ) ([]Node, error) {

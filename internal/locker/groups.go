@@ -24,7 +24,9 @@ const (
 // of their own: their extensions wait for the slowest of their groups, and must not hold up those
 // of leases that do not need it.
 func (k *Locker) connect(nodes *parts.Nodes) (err error) {
-	several := k.newManagers(func() bool { return k.Mux.QuorumReachable() })
+	several := k.newManagers(func() bool {
+		return slices.ContainsFunc(k.Mux.Muxes, (*multiplex.Mux).QuorumReachable)
+	})
 	k.Mux, err = parts.New(nodes, func(i int, of *multiplex.Config) {
 		reachable := func() bool { return k.Mux.Muxes[i].QuorumReachable() }
 		canGrant := func() bool { return k.Mux.Muxes[i].CanGrant() }

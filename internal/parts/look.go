@@ -32,10 +32,11 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	for _, key := range keys {
 		free, held := true, false
 		for i := range asked {
-			if _, about := asked[i].at[key]; !about {
+			at, about := asked[i].at[key]
+			if !about {
 				continue
 			}
-			freeHere, heldHere, has := asked[i].of(key)
+			freeHere, heldHere, has := asked[i].of(at)
 			if free = free && freeHere; heldHere && !held {
 				held = true
 				l.At[key] = m.Muxes[i].Line(has.Lowest())
@@ -60,15 +61,15 @@ func (m *Mux) Look(ctx context.Context, keys []string) (l Look, err error) {
 	return l, nil
 }
 
-// of returns whether a quorum of each set does not have the key, whether so many nodes have it that
+// of returns whether a quorum of each set does not have a key, whether so many nodes have it that
 // there is no such quorum, and these nodes. Both are false if too few nodes have answered.
-func (a *answers) of(key string) (free, held bool, has quorum.Nodes) {
-	system := quorum.NewSystem(a.setsOf(key)...)
+func (a *answers) of(key asked) (free, held bool, has quorum.Nodes) {
+	system := quorum.NewSystem(key.sets...)
 	missing := quorum.Nodes(0)
 	for i := range a.nodes {
 		switch n := &a.nodes[i]; {
 		case n.Err != nil:
-		case n.Answers[a.at[key]].Missing():
+		case n.Answers[key.index].Missing():
 			missing |= quorum.Node(i)
 		default:
 			has |= quorum.Node(i)
@@ -80,7 +81,7 @@ func (a *answers) of(key string) (free, held bool, has quorum.Nodes) {
 
 // areClear reports whether the answers say of each key whether it is free.
 func (a *answers) areClear() bool {
-	for key := range a.at {
+	for _, key := range a.at {
 		if free, held, _ := a.of(key); !free && !held {
 			return false
 		}

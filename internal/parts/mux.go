@@ -113,11 +113,6 @@ func (m *Mux) Arbiter(key string, on, skip int) *line.Node {
 	return s.at.mux.Line(node)
 }
 
-// QuorumReachable reports whether some group can reach a quorum.
-func (m *Mux) QuorumReachable() bool {
-	return slices.ContainsFunc(m.Muxes, (*multiplex.Mux).QuorumReachable)
-}
-
 // Lacking returns the index of a group of these keys that has no quorum that can grant. If there is
 // none, lacks is false, and it is the first group of the first key.
 func (m *Mux) Lacking(keys []string) (group int, lacks bool) {

@@ -16,9 +16,13 @@ type Answers []answers
 // answers is what the nodes of one group say of keys.
 type answers struct {
 	nodes []holders.Node
-	at    map[string]int // the index of each key in their answers
-	mux   *Mux
-	group int
+	at    map[string]asked
+}
+
+// asked is a key that the nodes of a group were asked about.
+type asked struct {
+	index int            // in their answers
+	sets  []quorum.Nodes // in which the key needs a quorum
 }
 
 // Peek asks the nodes who has these keys, given without the prefix, each those of its groups: see
@@ -38,9 +42,9 @@ func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*a
 		for _, place := range m.Layout.Places(key) {
 			group := place.Site
 			if all[group].at == nil {
-				all[group] = answers{at: make(map[string]int), mux: m, group: group}
+				all[group].at = make(map[string]asked)
 			}
-			all[group].at[key] = len(names[group])
+			all[group].at[key] = asked{len(names[group]), m.sets(place)}
 			names[group] = append(names[group], m.prefix+key)
 			if lines {
 				lineNames[group] = append(lineNames[group], m.prefix+ids.LineKey+key)
@@ -64,8 +68,8 @@ func (m *Mux) ask(ctx context.Context, keys []string, lines bool, enough func(*a
 func (all Answers) Sets() (nodes [][]holders.Node) {
 	for _, a := range all {
 		var sets []quorum.Nodes
-		for key := range a.at {
-			sets = append(sets, a.setsOf(key)...)
+		for _, key := range a.at {
+			sets = append(sets, key.sets...)
 		}
 		slices.Sort(sets)
 		nodes = append(nodes, subsets(slices.Compact(sets), a.nodes)...)
@@ -73,26 +77,19 @@ func (all Answers) Sets() (nodes [][]holders.Node) {
 	return nodes
 }
 
-// setsOf returns the sets of nodes in which a key of the answers needs a quorum.
-func (a *answers) setsOf(key string) []quorum.Nodes {
-	places := a.mux.Layout.Places(key)
-	i := slices.IndexFunc(places, func(at *Place) bool { return at.Site == a.group })
-	return a.mux.sets(places[i])
-}
-
 // Count returns what the nodes say of a key: see holders.Count. It is held if it is held in any set
 // of those in which it needs a quorum: nobody else gets it then. If one holder has it in several,
 // Left is until the first of them is over.
 func (all Answers) Count(key string) (sum holders.Holding) {
 	for _, a := range all {
-		i, has := a.at[key]
+		at, has := a.at[key]
 		if !has {
 			continue
 		}
-		of := holders.Count(a.nodes, i, len(a.nodes))
+		of := holders.Count(a.nodes, at.index, len(a.nodes))
 		sum.Nodes, sum.Waiting = max(sum.Nodes, of.Nodes), max(sum.Waiting, of.Waiting)
-		for _, nodes := range subsets(a.setsOf(key), a.nodes) {
-			h := holders.Count(nodes, i, quorum.Need(len(nodes)))
+		for _, nodes := range subsets(at.sets, a.nodes) {
+			h := holders.Count(nodes, at.index, quorum.Need(len(nodes)))
 			switch {
 			case !h.Held:
 			case !sum.Held:

@@ -71,10 +71,8 @@ type Inspector struct {
 
 // look asks all nodes once.
 type look struct {
-	done chan struct{}
-	// Set before done is closed.
-	facts []Facts
-	err   error
+	done  chan struct{}
+	facts []Facts // set before done is closed; of little use after Close
 }
 
 // New returns an Inspector of the nodes.
@@ -122,10 +120,13 @@ func (i *Inspector) Ask(ctx context.Context) ([]Facts, error) {
 	}
 	select {
 	case <-shared.done:
-		return shared.facts, shared.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	if i.open.Err() != nil {
+		return nil, ErrClosed
+	}
+	return shared.facts, nil
 }
 
 // share returns the look that is under way, or a new one; nil after Close.
@@ -139,7 +140,7 @@ func (i *Inspector) share() *look {
 	i.current = shared
 	go func() {
 		defer close(shared.done)
-		shared.facts, shared.err = i.askAll()
+		shared.facts = i.askAll()
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		i.current = nil
@@ -164,7 +165,7 @@ func (i *Inspector) Close(ctx context.Context) {
 }
 
 // askAll asks all nodes at once.
-func (i *Inspector) askAll() ([]Facts, error) {
+func (i *Inspector) askAll() []Facts {
 	ctx, cancel := context.WithTimeout(i.open, i.timeout)
 	defer cancel()
 	facts := make([]Facts, len(i.nodes))
@@ -173,9 +174,6 @@ func (i *Inspector) askAll() ([]Facts, error) {
 		asking.Go(func() { facts[at] = i.askNode(ctx, n) })
 	}
 	asking.Wait()
-	if i.open.Err() != nil {
-		return nil, ErrClosed
-	}
 	for at, n := range i.nodes {
 		if n.link == nil {
 			continue
@@ -188,7 +186,7 @@ func (i *Inspector) askAll() ([]Facts, error) {
 				slog.String("node", facts[at].Node))
 		}
 	}
-	return facts, nil
+	return facts
 }
 
 // askNode asks one node what it is, and then for its time.
