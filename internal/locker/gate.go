@@ -38,13 +38,9 @@ func (g *Gate) Leave() {
 // close closes the gate, and returns false if it was closed before. The caller is counted in, so
 // that the gate is not empty before it leaves.
 func (g *Gate) close() (first bool) {
-	for {
-		n := g.count.Load()
-		if n&closedBit != 0 {
-			return false
-		}
-		if g.count.CompareAndSwap(n, (n|closedBit)+1) {
-			return true
-		}
+	g.count.Add(1)
+	if first = g.count.Or(closedBit)&closedBit == 0; !first {
+		g.Leave()
 	}
+	return first
 }
