@@ -13,6 +13,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/suspension"
+	"github.com/lockpipe/lockpipe/lease"
 )
 
 // Client takes leases on the nodes of its Config. New makes it, and all methods are safe for
@@ -39,7 +40,7 @@ func New(cfg Config) (*Client, error) {
 }
 
 // newClient is New on a machine whose time in suspension is what suspended returns: see
-// lease.Config.
+// lease.NewClock.
 func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client, error) {
 	cfg, nodes, err := cfg.read()
 	if err != nil {
@@ -48,7 +49,7 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	c := &Client{cfg: cfg, reserved: ids.NewReservedNames(cfg.Prefix), closed: make(chan struct{})}
 	c.callbacks = callbacks.New(cfg.Logger)
 	c.locker, err = locker.New(nodes, locker.Config{
-		Suspended: suspended, VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
+		Clock: lease.NewClock(suspended), VotesError: votesError, OnUnexpectedEnd: c.leaseEnded,
 	})
 	if err != nil {
 		return nil, invalid("%w", err)

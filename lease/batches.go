@@ -17,7 +17,7 @@ const (
 )
 
 // startWorkers starts a goroutine for each batch that is due. mu is held.
-func (m *Manager) startWorkers(now instant) {
+func (m *Manager) startWorkers(now Instant) {
 	if m.closed || !m.canStart(now) {
 		return
 	}
@@ -29,7 +29,7 @@ func (m *Manager) startWorkers(now instant) {
 
 // canStart reports whether there is anything to extend now, and whether that can succeed. mu is
 // held.
-func (m *Manager) canStart(now instant) bool {
+func (m *Manager) canStart(now Instant) bool {
 	if m.ready.Len() == 0 {
 		return false
 	}
@@ -71,7 +71,7 @@ func (m *Manager) nextBatch(before []Extension) (batch []Extension, more bool) {
 	clear(before)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
+	now := m.clock.Now()
 	if m.closed || !m.canStart(now) {
 		m.batches--
 		return nil, false

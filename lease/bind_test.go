@@ -14,12 +14,8 @@ import (
 func TestBind_AsksTheClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		term := new(Term)
-		leases := NewManager(Config{
-			OnEnd:           func(error, time.Duration) {},
-			OnUnexpectedEnd: func(any, error) {},
-		})
-		require.NoError(t, leases.Hold(term, term, Grant{Sent: time.Now(), TTL: time.Second}))
+		m, _ := manager(t)
+		term := hold(t, m, "k", time.Second, never)
 		inner, cancel := context.WithCancelCause(t.Context())
 		held := &clockContext{inner, term, cancel}
 		require.NoError(t, held.Err())

@@ -1,51 +1,54 @@
 package lease
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// instant is a time on the manager's clock, which also counts while the machine is suspended: in
-// nanoseconds since the manager's epoch.
-type instant int64
+// Instant is a time on a Clock: in nanoseconds since the Clock was made. No time is 0.
+type Instant int64
 
 // after returns the instant d later.
-func (i instant) after(d time.Duration) instant { return i + instant(d) }
+func (i Instant) after(d time.Duration) Instant { return i + Instant(d) }
 
-// now returns the present.
-func (m *Manager) now() instant {
+// Clock is the monotonic clock plus the suspensions of this machine. While the machine is
+// suspended, the nodes' keys expire, but Go's monotonic clock stops. So a suspension brings each
+// Instant nearer and changes none of them. All methods are safe for concurrent use.
+type Clock struct {
+	epoch     time.Time // from which instants count
+	suspended func(now time.Time) time.Duration
+	last      atomic.Int64 // what suspended returned last; as nanoseconds
+}
+
+// NewClock returns a Clock. suspended returns for how long the machine was suspended until now,
+// counted from some fixed moment. now comes from time.Now, just before. suspended must not block or
+// take a mutex, and its results must not fall. Several goroutines may call it at once. nil means
+// that the monotonic clock does not stop.
+func NewClock(suspended func(now time.Time) time.Duration) *Clock {
+	return &Clock{epoch: time.Now().Add(-1), suspended: suspended}
+}
+
+// Now returns the present.
+func (c *Clock) Now() Instant {
 	t := time.Now()
-	if m.cfg.Suspended == nil {
-		return m.instantOf(t, 0)
+	if c.suspended == nil {
+		return Instant(t.Sub(c.epoch))
 	}
-	suspended := m.cfg.Suspended(t)
-	for last := m.lastSuspended(); suspended > last; last = m.lastSuspended() {
-		m.suspended.CompareAndSwap(int64(last), int64(suspended))
+	suspended := c.suspended(t)
+	for last := c.lastSuspended(); suspended > last; last = c.lastSuspended() {
+		c.last.CompareAndSwap(int64(last), int64(suspended))
 	}
-	return m.instantOf(t, suspended)
+	return Instant(t.Sub(c.epoch) + suspended)
 }
 
-// Suspended reads the clock and returns for how long the machine was suspended until now. A caller
-// asks it before it takes the time that is Grant.Sent.
-func (m *Manager) Suspended() time.Duration {
-	m.now()
-	return m.lastSuspended()
-}
+// lastSuspended returns for how long the machine was suspended until the latest reading.
+func (c *Clock) lastSuspended() time.Duration { return time.Duration(c.last.Load()) }
 
-// lastSuspended returns what Config.Suspended returned last.
-func (m *Manager) lastSuspended() time.Duration { return time.Duration(m.suspended.Load()) }
+// Since returns how long ago an instant was; below 0 if it is to come.
+func (c *Clock) Since(i Instant) time.Duration { return time.Duration(c.Now() - i) }
 
-// Left returns how long it is until that time. suspended is for how long the machine had been
-// suspended when until was computed.
-func (m *Manager) Left(until time.Time, suspended time.Duration) time.Duration {
-	return time.Duration(m.instantOf(until, suspended) - m.now())
-}
-
-// instantOf returns the instant of a reading of the monotonic clock. suspended is for how long the
-// machine had been suspended then.
-func (m *Manager) instantOf(t time.Time, suspended time.Duration) instant {
-	return instant(t.Sub(m.epoch) + suspended)
-}
-
-// timeOf is the reverse of instantOf, if the machine is not suspended between the latest reading of
-// the clock and i.
-func (m *Manager) timeOf(i instant) time.Time {
-	return m.epoch.Add(time.Duration(i) - m.lastSuspended())
+// Time returns when an instant is by the monotonic clock, if the machine is not suspended between
+// the latest reading and then.
+func (c *Clock) Time(i Instant) time.Time {
+	return c.epoch.Add(time.Duration(i) - c.lastSuspended())
 }

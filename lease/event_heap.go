@@ -21,7 +21,7 @@ type eventHeap struct {
 }
 
 type event struct {
-	at   instant
+	at   Instant
 	term *Term
 }
 
@@ -32,7 +32,7 @@ func (h *eventHeap) first() *event { return &h.events[0] }
 func (h *eventHeap) Len() int { return len(h.events) }
 
 // push adds a term with the time of its event.
-func (h *eventHeap) push(t *Term, at instant) {
+func (h *eventHeap) push(t *Term, at Instant) {
 	h.events = append(h.events, event{at, t})
 	h.up(len(h.events) - 1)
 }

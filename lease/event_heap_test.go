@@ -21,11 +21,11 @@ func TestEventHeap_IsLikeASortedList(t *testing.T) {
 		}
 		switch action := random.IntN(5); {
 		case len(held) == 0 || action < 2:
-			held = append(held, &Term{until: instant(random.IntN(1000))})
+			held = append(held, &Term{until: Instant(random.IntN(1000))})
 			last := held[len(held)-1]
 			h.push(last, last.until)
 		case action == 2:
-			held[i].until = instant(random.IntN(1000))
+			held[i].until = Instant(random.IntN(1000))
 			at := int(held[i].heapIndex - 1)
 			h.events[at].at = held[i].until
 			h.fix(at)

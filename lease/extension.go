@@ -7,26 +7,24 @@ import (
 	"time"
 )
 
-// Extension is one try to let a lease end later, or earlier. The caller sends TTL, fills in Sent
-// and Err, and calls Finish. Until then no other extension of the lease begins.
+// Extension is one try to let a lease end later, or earlier. The caller sends TTL, fills in Err,
+// and calls Finish. Until then no other extension of the lease begins.
 type Extension struct {
 	// Owner is what Manager.Hold was given.
 	Owner any
-	// TTL is how long the lease will last, from when the extension is sent; in whole milliseconds.
+	// TTL is how long the lease will last, from when the extension began; in whole milliseconds.
 	TTL time.Duration
 	// SendBefore is when it is too late to send it. The lease is valid until then, or longer.
 	SendBefore time.Time
 	// MinTimeout is how long it may take at least, before it is given up and retried.
 	MinTimeout time.Duration
-	// Sent is when it was sent, or earlier, but not before BeginExtension.
-	Sent time.Time
 	// Err is nil if it was confirmed, ErrLost if the nodes do not have the lease any more, and
 	// otherwise why it was not confirmed.
 	Err error
 
-	term      *Term
-	nextTTL   time.Duration // of automatic extensions from now on; 0: as before
-	suspended time.Duration // for how long the machine had been before it was sent
+	term    *Term
+	nextTTL time.Duration // of automatic extensions, if it is confirmed
+	began   Instant       // before it was sent
 }
 
 // BeginExtension begins an extension for ttl when no other one is under way. If the lease has a
@@ -37,15 +35,14 @@ func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension
 		return Extension{}, err
 	}
 	t.mu.Lock()
-	now := t.manager.now()
+	now := t.manager.clock.Now()
 	e := t.newExtension(now, ttl)
-	e.nextTTL = ttl
 	until := t.validUntil(now, e.TTL)
 	shortened := until < t.until
 	if shortened {
 		t.until = until
 	}
-	e.SendBefore = t.manager.timeOf(t.until)
+	e.SendBefore = t.manager.clock.Time(t.until)
 	t.mu.Unlock()
 	if shortened {
 		t.manager.reschedule(t)
@@ -86,7 +83,7 @@ func (t *Term) lockExtension(ctx context.Context) error {
 
 // startAuto begins the automatic extension of a term that was queued. ok is false if the term does
 // not want it any more.
-func (t *Term) startAuto(now instant) (e Extension, ok bool) {
+func (t *Term) startAuto(now Instant) (e Extension, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.queued = false
@@ -96,21 +93,22 @@ func (t *Term) startAuto(now instant) (e Extension, ok bool) {
 	t.extending = true
 	e = t.newExtension(now, t.ttl)
 	left := time.Duration(t.until - now)
-	e.SendBefore = t.manager.timeOf(now.after(left / 2))
+	e.SendBefore = t.manager.clock.Time(now.after(left / 2))
 	e.MinTimeout = min(Validity(t.ttl)/timeoutParts, left/2)
 	return e, true
 }
 
 // newExtension makes the extension for ttl, or for as much as maxHoldEnd leaves of it. mu is held.
-func (t *Term) newExtension(now instant, ttl time.Duration) Extension {
+func (t *Term) newExtension(now Instant, ttl time.Duration) Extension {
+	e := Extension{Owner: t.owner, TTL: ttl, term: t, nextTTL: ttl, began: now}
 	if t.ttl != 0 {
-		ttl = min(ttl, TTLFor(time.Duration(t.maxHoldEnd-now)))
+		e.TTL = min(ttl, TTLFor(time.Duration(t.maxHoldEnd-now)))
 	}
-	return Extension{Owner: t.owner, TTL: ttl, term: t, suspended: t.manager.lastSuspended()}
+	return e
 }
 
 // validUntil returns the end of validity of a ttl that was asked for at sent. mu is held.
-func (t *Term) validUntil(sent instant, ttl time.Duration) instant {
+func (t *Term) validUntil(sent Instant, ttl time.Duration) Instant {
 	until := sent.after(Validity(ttl))
 	if t.ttl != 0 {
 		until = min(until, t.maxHoldEnd)
@@ -146,8 +144,8 @@ func (e *Extension) apply() error {
 	case t.expireIfDue():
 		return t.end
 	case e.Err == nil:
-		t.until = t.validUntil(t.manager.instantOf(e.Sent, e.suspended), e.TTL)
-		if t.ttl != 0 && e.nextTTL != 0 {
+		t.until = t.validUntil(e.began, e.TTL)
+		if t.ttl != 0 {
 			t.ttl = e.nextTTL
 		}
 		if t.cold != nil {

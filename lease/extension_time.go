@@ -57,14 +57,14 @@ func (t *Term) wantsExtension() bool {
 }
 
 // nextEvent returns when the manager must check the term next.
-func (t *Term) nextEvent() instant {
+func (t *Term) nextEvent() Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.computeNext(t.manager.now())
+	return t.computeNext(t.manager.clock.Now())
 }
 
 // computeNext is nextEvent. mu is held.
-func (t *Term) computeNext(now instant) instant {
+func (t *Term) computeNext(now Instant) Instant {
 	if !t.wantsExtension() {
 		return t.until
 	}
@@ -79,7 +79,7 @@ func (t *Term) computeNext(now instant) instant {
 		at = max(early, retry)
 	default:
 		at = at.after(-capped(linger, v))
-		at -= at % instant(capped(tick, v))
+		at -= at % Instant(capped(tick, v))
 	}
 	return min(at, t.until)
 }
@@ -98,7 +98,7 @@ func (t *Term) failed() bool { return t.cold != nil && t.cold.failure != nil }
 // the term is over. Otherwise next is the time of its next event. If the term is due for an
 // extension, next is its deadline, and the extension must begin at lingerUntil at the latest; 0
 // means that it is not due. A term whose last extension failed, or that is late, does not linger.
-func (t *Term) evaluate(now instant) (next, lingerUntil instant, over bool) {
+func (t *Term) evaluate(now Instant) (next, lingerUntil Instant, over bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.end != nil || now >= t.until {

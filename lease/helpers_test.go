@@ -62,17 +62,16 @@ func manager(t *testing.T, change ...func(*Config)) (*Manager, *masters) {
 	t.Helper()
 	s := &masters{gate: make(chan struct{}), answer: func(*Extension) error { return nil }}
 	cfg := Config{
+		Clock:           NewClock(nil),
 		Extend:          s.extend,
 		QuorumReachable: func() bool { s.mu.Lock(); defer s.mu.Unlock(); return !s.down },
-		OnEnd: func(_ error, held time.Duration) {
+		OnEnd: func(owner any, end error, held time.Duration) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.held = append(s.held, held)
-		},
-		OnUnexpectedEnd: func(owner any, end error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.ended = append(s.ended, fmt.Sprint(owner, ": ", why(end)))
+			if errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) {
+				s.ended = append(s.ended, fmt.Sprint(owner, ": ", why(end)))
+			}
 		},
 	}
 	for _, f := range change {
@@ -92,9 +91,8 @@ func (s *masters) extend(_ context.Context, due []Extension) {
 	var hanging sync.WaitGroup
 	for i := range due {
 		e := &due[i]
-		e.Sent = time.Now()
 		s.mu.Lock()
-		s.tries = append(s.tries, try{e.Sent, e.TTL, e.Owner, *e})
+		s.tries = append(s.tries, try{time.Now(), e.TTL, e.Owner, *e})
 		answer := s.answer
 		s.mu.Unlock()
 		if e.Err = answer(e); e.Err == errHangs {
@@ -126,7 +124,7 @@ func (s *masters) setDown(down bool) {
 	s.down = down
 }
 
-// reported returns what OnUnexpectedEnd was called with so far.
+// reported returns the ends by expiry or loss that OnEnd was called with so far.
 func (s *masters) reported() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +144,7 @@ func fail(*Extension) error { return errNodes }
 func hold(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term {
 	t.Helper()
 	term := new(Term)
-	require.NoError(t, m.Hold(term, owner, Grant{Sent: time.Now(), TTL: ttl, MaxHold: maxHold}))
+	require.NoError(t, m.Hold(term, owner, Grant{Sent: m.clock.Now(), TTL: ttl, MaxHold: maxHold}))
 	return term
 }
 
@@ -157,8 +155,15 @@ func extend(t *testing.T, term *Term, ttl time.Duration) error {
 	if err != nil {
 		return err
 	}
-	e.Sent = time.Now()
 	return e.Finish()
+}
+
+// untilTime returns the end of validity by the monotonic clock; the zero time if the term is over.
+func untilTime(t *Term) time.Time {
+	if until := t.Until(); until != 0 {
+		return t.manager.clock.Time(until)
+	}
+	return time.Time{}
 }
 
 // pass lets time pass, and what is due then happen.
@@ -176,6 +181,6 @@ func (m *Manager) waiting() int {
 
 // handOff hands the term off, and reports whether it could.
 func handOff(t *Term) bool {
-	_, _, ok := t.HandOff()
+	_, ok := t.HandOff()
 	return ok
 }

@@ -2,10 +2,8 @@ package lease
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -18,8 +16,10 @@ const (
 	sweepAtOnce = 64
 )
 
-// Config says what a Manager does with its leases. All of it but Suspended is required.
+// Config says what a Manager does with its leases. All of it is required.
 type Config struct {
+	// Clock is that of all its instants.
+	Clock *Clock
 	// Extend makes all of these extensions together, and finishes each one as soon as its outcome
 	// is known. The nearest deadline comes first. Extend returns soon after ctx has ended, and
 	// keeps none of them.
@@ -29,15 +29,7 @@ type Config struct {
 	QuorumReachable func() bool
 	// OnEnd is called once for each term that had begun, with how it ended and for how long it was
 	// held. It must not block, and may be called from several goroutines at once.
-	OnEnd func(end error, held time.Duration)
-	// OnUnexpectedEnd is called once for each lease that ended with ErrExpired or ErrLost, with how
-	// it ended. It must not block, and may be called from several goroutines at once.
-	OnUnexpectedEnd func(owner any, end error)
-	// Suspended returns for how long the machine was suspended until now, counted from some fixed
-	// moment. now comes from time.Now, just before. Suspended must not block or take a mutex, and
-	// its results must not fall. Several goroutines may call it at once. nil means that the
-	// monotonic clock does not stop.
-	Suspended func(now time.Time) time.Duration
+	OnEnd func(owner any, end error, held time.Duration)
 }
 
 // Manager holds leases: it extends those that want it, reports those whose time ran out, and ends
@@ -50,42 +42,33 @@ type Config struct {
 // Batches are taken from it when there are enough terms, or when they have lingered for long
 // enough. The batches under way are bounded.
 //
-// The manager has a clock of its own: the monotonic clock plus Config.Suspended. While this machine
-// is suspended, the nodes' keys expire, but Go's monotonic clock stops. All instants are on the
-// manager's clock, so a suspension brings each event nearer and changes none of them. A time that
-// comes from outside is a reading of the monotonic clock alone. To find its instant, the manager
-// must know for how long the machine had been suspended at that time. So the caller asks
-// Manager.Suspended before it reads the time. Then that sum can only be too small: if the machine
-// was suspended between the two, the lease ends too early by that, and never too late.
-//
 // Lock order: Manager.mu, then Term.mu. Under either lock only three other things are called: the
-// cancel function of a context, Config.Suspended and Config.QuorumReachable.
+// cancel function of a context, the clock and Config.QuorumReachable.
 //
 // All methods are safe for concurrent use.
 type Manager struct {
 	cfg    Config
-	epoch  time.Time // from which instants count
+	clock  *Clock // of cfg
 	ctx    context.Context
 	cancel context.CancelFunc // ends the batches under way
 	// Batches and sweeps under way; added to under mu, while not closed.
-	running   sync.WaitGroup
-	suspended atomic.Int64 // what Config.Suspended returned last; as nanoseconds
+	running sync.WaitGroup
 
 	mu          sync.Mutex // guards all below
 	events      eventHeap  // every term held, by the time of its next event
 	ready       eventHeap  // terms that are due, by deadline
-	lingerUntil instant    // when the ready ones stop lingering
-	extendAll   instant    // when ExtendAll was called last; 0: never
+	lingerUntil Instant    // when the ready ones stop lingering
+	extendAll   Instant    // when ExtendAll was called last; 0: never
 	batches     int        // under way
 	timer       *time.Timer
-	timerAt     instant // when the timer fires, on the monotonic clock alone; 0: it is not set
+	timerAt     Instant // when the timer fires, on the monotonic clock alone; 0: it is not set
 	closed      bool
 }
 
 // NewManager returns a manager without leases. It has neither a goroutine nor a timer until it
 // holds some.
 func NewManager(cfg Config) *Manager {
-	m := &Manager{cfg: cfg, epoch: time.Now().Add(-1)} // no instant is 0
+	m := &Manager{cfg: cfg, clock: cfg.Clock}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.events.indexed = true
 	return m
@@ -97,34 +80,30 @@ const maxHoldLimit = 100 * 365 * 24 * time.Hour
 // Grant is what a lease begins with.
 type Grant struct {
 	// Sent is when the attempt was sent, or earlier.
-	Sent time.Time
-	// Suspended is what Manager.Suspended returned before Sent, and before Until was computed.
-	Suspended time.Duration
+	Sent Instant
 	// TTL is the TTL that was asked for, from Sent on.
 	TTL time.Duration
-	// Until is when the lease ends at the latest, if that is earlier than TTL says; otherwise zero.
-	Until time.Time
+	// Until is when the lease ends at the latest, if that is earlier than TTL says; otherwise 0.
+	Until Instant
 	// MaxHold is for how long after Sent the manager extends the lease, by TTL each time. 0 means
 	// no automatic extension.
 	MaxHold time.Duration
 }
 
 // Hold begins a term, which was not used before. The error is ErrClosed after Close, and ErrExpired
-// if the time has run out already. Then the term is over, and neither OnEnd nor OnUnexpectedEnd is
-// called.
+// if the time has run out already. Then the term is over, and OnEnd is not called.
 func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 	t.manager, t.owner = m, owner
-	sent := m.instantOf(g.Sent, g.Suspended)
 	if g.MaxHold > 0 {
-		t.ttl, t.maxHoldEnd = g.TTL, sent.after(min(g.MaxHold, maxHoldLimit))
+		t.ttl, t.maxHoldEnd = g.TTL, g.Sent.after(min(g.MaxHold, maxHoldLimit))
 	}
-	t.until = t.validUntil(sent, g.TTL)
-	if !g.Until.IsZero() {
-		t.until = min(t.until, m.instantOf(g.Until, g.Suspended))
+	t.until = t.validUntil(g.Sent, g.TTL)
+	if g.Until != 0 {
+		t.until = min(t.until, g.Until)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t.began = m.now()
+	t.began = m.clock.Now()
 	switch {
 	case m.closed:
 		t.end = ErrClosed
@@ -139,8 +118,8 @@ func (m *Manager) Hold(t *Term, owner any, g Grant) error {
 }
 
 // next returns when the manager must check the events again. mu is held, and there are events.
-func (m *Manager) next(now instant) instant {
-	if m.cfg.Suspended == nil {
+func (m *Manager) next(now Instant) Instant {
+	if m.clock.suspended == nil {
 		return m.events.first().at
 	}
 	return min(m.events.first().at, now.after(suspensionCheck))
@@ -159,10 +138,7 @@ func (m *Manager) remove(t *Term) bool {
 
 // reportEnd reports how a term ended that was taken out.
 func (m *Manager) reportEnd(t *Term, end error) {
-	m.cfg.OnEnd(end, time.Duration(t.until-t.began))
-	if errors.Is(end, ErrLost) || errors.Is(end, ErrExpired) { // the holder may not know of it
-		m.cfg.OnUnexpectedEnd(t.owner, end)
-	}
+	m.cfg.OnEnd(t.owner, end, time.Duration(t.until-t.began))
 }
 
 // reschedule sets the event of a term whose state has changed.
@@ -183,13 +159,13 @@ func (m *Manager) moveEvent(t *Term) {
 }
 
 // setTimer sets the timer, unless it fires before that anyway. mu is held.
-func (m *Manager) setTimer(at instant) {
-	awake := at.after(-m.lastSuspended()) // as the timer counts
+func (m *Manager) setTimer(at Instant) {
+	awake := at.after(-m.clock.lastSuspended()) // as the timer counts
 	if m.timerAt != 0 && m.timerAt <= awake {
 		return
 	}
 	m.timerAt = awake
-	if d := time.Duration(at - m.now()); m.timer == nil {
+	if d := time.Duration(at - m.clock.Now()); m.timer == nil {
 		m.timer = time.AfterFunc(d, m.sweep)
 	} else {
 		m.timer.Reset(d)
@@ -226,7 +202,7 @@ func (m *Manager) sweep() {
 func (m *Manager) sweepSome(over []*Term) (_ []*Term, more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.now()
+	now := m.clock.Now()
 	for n := 0; m.events.Len() > 0 && m.events.first().at <= now; n++ {
 		if n == sweepAtOnce {
 			return over, true
@@ -263,7 +239,7 @@ func (m *Manager) ExtendAll() {
 	if m.closed || m.events.Len() == 0 {
 		return
 	}
-	m.extendAll = m.now()
+	m.extendAll = m.clock.Now()
 	for i := range m.events.events { // which stays a heap
 		e := &m.events.events[i]
 		e.at = min(e.at, m.extendAll)

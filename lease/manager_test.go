@@ -284,7 +284,7 @@ func TestExtension_ByHandAndAutomatic(t *testing.T) {
 		pass(time.Hour - time.Minute)
 		require.NoError(t, term.Err())
 		require.NoError(t, extend(t, term, 2*time.Hour))
-		require.True(t, term.manager.timeOf(term.maxHoldEnd).Equal(term.Until()),
+		require.True(t, m.clock.Time(term.maxHoldEnd).Equal(untilTime(term)),
 			"not beyond maxHold")
 		pass(time.Minute)
 		require.Equal(t, errMaxHold, why(term.Err()))
@@ -317,7 +317,7 @@ func TestManager_CloseEndsEveryTerm(t *testing.T) {
 			errUnextended.Error()}, s.reported())
 		late := new(Term)
 		require.Equal(t, ErrClosed, m.Hold(late, "late", Grant{
-			Sent: time.Now(), TTL: time.Minute,
+			Sent: m.clock.Now(), TTL: time.Minute,
 			MaxHold: never,
 		}))
 		require.Equal(t, ErrClosed, late.Err())
@@ -357,8 +357,9 @@ func TestManager_ALeaseWithoutTimeLeftDoesNotBegin(t *testing.T) {
 		m, s := manager(t)
 		for _, maxHold := range []time.Duration{never, time.Hour, 9 * time.Second} {
 			term := new(Term)
-			require.Equal(t, ErrExpired, m.Hold(term, "k",
-				Grant{Sent: time.Now().Add(-Validity(usualTTL)), TTL: usualTTL, MaxHold: maxHold}))
+			require.Equal(t, ErrExpired, m.Hold(term, "k", Grant{
+				Sent: m.clock.Now().after(-Validity(usualTTL)), TTL: usualTTL, MaxHold: maxHold,
+			}))
 			require.Equal(t, ErrExpired, why(term.Err()))
 		}
 		pass(time.Hour)

@@ -17,7 +17,9 @@ func (m *machine) suspend(d time.Duration) { m.suspended.Add(int64(d)) }
 
 // on has a manager run on the machine.
 func (m *machine) on(cfg *Config) {
-	cfg.Suspended = func(time.Time) time.Duration { return time.Duration(m.suspended.Load()) }
+	cfg.Clock = NewClock(func(time.Time) time.Duration {
+		return time.Duration(m.suspended.Load())
+	})
 }
 
 // onAMachine runs a test in a bubble. The machine was suspended before, by more than any lease
@@ -32,15 +34,6 @@ func onAMachine(t *testing.T, test func(t *testing.T, box *machine, m *Manager, 
 	})
 }
 
-// holdOn begins a term as a caller does.
-func holdOn(t *testing.T, m *Manager, owner any, ttl, maxHold time.Duration) *Term {
-	t.Helper()
-	term, suspended := new(Term), m.Suspended()
-	g := Grant{Sent: time.Now(), Suspended: suspended, TTL: ttl, MaxHold: maxHold}
-	require.NoError(t, m.Hold(term, owner, g))
-	return term
-}
-
 // The goal: after a suspension that used up the validity, the first call of any method finds the
 // lease over, before any timer has fired.
 func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
@@ -49,7 +42,7 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 			require.Error(t, term.Err())
 		},
 		"Until": func(t *testing.T, term *Term, _ context.Context) {
-			require.Zero(t, term.Until())
+			require.Zero(t, untilTime(term))
 		},
 		"Context.Err": func(t *testing.T, _ *Term, ctx context.Context) {
 			require.Error(t, ctx.Err())
@@ -65,7 +58,7 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 			require.False(t, handOff(term))
 		},
 		"due": func(t *testing.T, term *Term, _ context.Context) {
-			_, ok := term.startAuto(term.manager.now())
+			_, ok := term.startAuto(term.manager.clock.Now())
 			require.False(t, ok)
 		},
 	}
@@ -73,8 +66,8 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 		for maxHold, want := range map[time.Duration]error{never: ErrExpired, time.Hour: ErrLost} {
 			t.Run(name+" "+want.Error(), func(t *testing.T) {
 				onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
-					term := holdOn(t, m, "k", usualTTL, maxHold)
-					ctx, other := term.Context(), holdOn(t, m, "other", usualTTL, maxHold)
+					term := hold(t, m, "k", usualTTL, maxHold)
+					ctx, other := term.Context(), hold(t, m, "other", usualTTL, maxHold)
 					const awake = time.Second + time.Millisecond
 					time.Sleep(awake)
 					start := time.Now()
@@ -94,14 +87,14 @@ func TestSuspension_TheFirstCheckFindsTheEnd(t *testing.T) {
 func TestSuspension_AShortOneBringsTheEndNearer(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		start := time.Now()
-		term := holdOn(t, m, "k", usualTTL, never)
-		require.Equal(t, start.Add(Validity(usualTTL)), term.Until())
+		term := hold(t, m, "k", usualTTL, never)
+		require.Equal(t, start.Add(Validity(usualTTL)), untilTime(term))
 		for i := range 3 {
 			box.suspend(2 * time.Second)
 			require.NoError(t, term.Err())
 			left := Validity(usualTTL) - time.Duration(i+1)*2*time.Second
-			require.Equal(t, start.Add(left), term.Until())
-			require.Equal(t, left, m.Left(term.Until(), m.Suspended()))
+			require.Equal(t, start.Add(left), untilTime(term))
+			require.Equal(t, -left, m.clock.Since(term.Until()))
 		}
 		<-term.Context().Done()
 		require.Equal(t, Validity(usualTTL)-6*time.Second, time.Since(start))
@@ -113,12 +106,12 @@ func TestSuspension_AShortOneBringsTheEndNearer(t *testing.T) {
 // far away the timers of all leases were, and so is one whose lease begins right after it.
 func TestSuspension_EndsContextsSoon(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
-		over := holdOn(t, m, "over", 10*time.Second, never).Context()
-		still := holdOn(t, m, "still", time.Minute, never)
+		over := hold(t, m, "over", 10*time.Second, never).Context()
+		still := hold(t, m, "still", time.Minute, never)
 		time.Sleep(time.Second + time.Millisecond) // while the manager has nothing to do
 		start := time.Now()
 		box.suspend(20 * time.Second)
-		short := holdOn(t, m, "short", 30*time.Millisecond, never).Context()
+		short := hold(t, m, "short", 30*time.Millisecond, never).Context()
 		<-over.Done()
 		require.LessOrEqual(t, time.Since(start), suspensionCheck)
 		require.Equal(t, ErrExpired, why(context.Cause(over)))
@@ -133,7 +126,7 @@ func TestSuspension_EndsContextsSoon(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		start = time.Now()
-		second := holdOn(t, m, "second", 10*time.Second, never).Context()
+		second := hold(t, m, "second", 10*time.Second, never).Context()
 		time.Sleep(suspensionCheck / 2)
 		box.suspend(9 * time.Second)
 		<-second.Done()
@@ -147,11 +140,11 @@ func TestSuspension_TheManagerChecksWhileThereAreLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
 		m, _ := manager(t, func(cfg *Config) {
-			cfg.Suspended = func(time.Time) time.Duration { looks.Add(1); return 0 }
+			cfg.Clock = NewClock(func(time.Time) time.Duration { looks.Add(1); return 0 })
 		})
 		terms := make([]*Term, 10_000)
 		for i := range terms {
-			terms[i] = holdOn(t, m, i, time.Hour, never)
+			terms[i] = hold(t, m, i, time.Hour, never)
 		}
 		looks.Store(0)
 		pass(time.Minute)
@@ -172,14 +165,14 @@ func TestSuspension_TheManagerChecksWhileThereAreLeases(t *testing.T) {
 // the answers, and however often.
 func TestSuspension_BetweenSendingAndGrantCounts(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
-		g := Grant{Suspended: m.Suspended(), Sent: time.Now(), TTL: usualTTL}
+		g := Grant{Sent: m.clock.Now(), TTL: usualTTL}
 		for range 3 {
 			box.suspend(time.Second)
-			_ = m.Suspended() // another caller looks
+			_ = m.clock.Now() // another caller looks
 		}
 		term := new(Term)
 		require.NoError(t, m.Hold(term, "k", g))
-		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), term.Until())
+		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), untilTime(term))
 		require.Equal(t, time.Now(), term.Began())
 
 		box.suspend(Validity(usualTTL) - 3*time.Second)
@@ -193,10 +186,9 @@ func TestSuspension_BetweenSendingAndGrantCounts(t *testing.T) {
 func TestSuspension_DuringAnExtension(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
 		for _, slept := range []time.Duration{Validity(usualTTL), Validity(usualTTL) - 1} {
-			term := holdOn(t, m, "k", usualTTL, never)
+			term := hold(t, m, "k", usualTTL, never)
 			e, err := term.BeginExtension(t.Context(), time.Minute)
 			require.NoError(t, err)
-			e.Sent = time.Now()
 			box.suspend(slept)
 			err = e.Finish()
 			if slept == Validity(usualTTL) {
@@ -205,7 +197,7 @@ func TestSuspension_DuringAnExtension(t *testing.T) {
 				continue
 			}
 			require.NoError(t, err)
-			require.Equal(t, time.Now().Add(Validity(time.Minute)-slept), term.Until())
+			require.Equal(t, time.Now().Add(Validity(time.Minute)-slept), untilTime(term))
 		}
 	})
 }
@@ -215,7 +207,7 @@ func TestSuspension_DuringAnAutomaticExtension(t *testing.T) {
 	for _, slept := range []time.Duration{3 * time.Second, 10 * time.Second} {
 		onAMachine(t, func(t *testing.T, box *machine, m *Manager, s *masters) {
 			s.set(func(*Extension) error { return errHangs })
-			term := holdOn(t, m, "k", usualTTL, time.Hour)
+			term := hold(t, m, "k", usualTTL, time.Hour)
 			for len(s.tried()) == 0 {
 				pass(time.Millisecond)
 			}
@@ -225,7 +217,7 @@ func TestSuspension_DuringAnAutomaticExtension(t *testing.T) {
 			synctest.Wait()
 			if slept < 5*time.Second { // a third of the validity is left when it is sent, or more
 				sent := s.tried()[0].at
-				require.Equal(t, sent.Add(Validity(usualTTL)-slept), term.Until())
+				require.Equal(t, sent.Add(Validity(usualTTL)-slept), untilTime(term))
 				pass(time.Minute)
 				require.NoError(t, term.Err())
 				return
@@ -239,13 +231,13 @@ func TestSuspension_DuringAnAutomaticExtension(t *testing.T) {
 // if the machine is suspended in between.
 func TestSuspension_DuringAHandoff(t *testing.T) {
 	onAMachine(t, func(t *testing.T, box *machine, m *Manager, _ *masters) {
-		first, second := holdOn(t, m, "first", usualTTL, never), new(Term)
-		until, suspended, ok := first.HandOff()
+		first, second := hold(t, m, "first", usualTTL, never), new(Term)
+		until, ok := first.HandOff()
 		require.True(t, ok)
-		g := Grant{Sent: time.Now(), Suspended: suspended, TTL: time.Minute, Until: until}
+		g := Grant{Sent: m.clock.Now(), TTL: time.Minute, Until: until}
 		box.suspend(3 * time.Second)
-		require.Equal(t, Validity(usualTTL)-3*time.Second, m.Left(g.Until, g.Suspended))
+		require.Equal(t, 3*time.Second-Validity(usualTTL), m.clock.Since(g.Until))
 		require.NoError(t, m.Hold(second, "second", g))
-		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), second.Until())
+		require.Equal(t, time.Now().Add(Validity(usualTTL)-3*time.Second), untilTime(second))
 	})
 }

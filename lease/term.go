@@ -16,7 +16,7 @@ type Term struct {
 	manager *Manager
 	owner   any
 
-	began     instant // set once, by Manager.Hold
+	began     Instant // set once, by Manager.Hold
 	heapIndex int32   // in the manager's events, from 1; 0: not there. Guarded by manager.mu
 
 	// Guarded by mu, as all below:
@@ -27,9 +27,9 @@ type Term struct {
 	mu sync.Mutex // may be taken under manager.mu, and nothing under it
 	// The end of validity; never later than the last confirmed one. Of a term that is over: when it
 	// ended.
-	until      instant
+	until      Instant
 	ttl        time.Duration // of automatic extensions; 0: there are none
-	maxHoldEnd instant       // the latest end by automatic extensions; 0: there are none. Set once
+	maxHoldEnd Instant       // the latest end by automatic extensions; 0: there are none. Set once
 	end        error         // nil while held
 	cold       *coldState    // nil until it is needed
 }
@@ -53,11 +53,11 @@ func (t *Term) ensureCold() *coldState {
 
 // expireIfDue ends the term if its time has run out, and reports whether it is over. mu is held.
 func (t *Term) expireIfDue() (over bool) {
-	return t.end != nil || t.expireIfDueAt(t.manager.now())
+	return t.end != nil || t.expireIfDueAt(t.manager.clock.Now())
 }
 
 // expireIfDueAt is expireIfDue for a term that has not ended before now. mu is held.
-func (t *Term) expireIfDueAt(now instant) (over bool) {
+func (t *Term) expireIfDueAt(now Instant) (over bool) {
 	if over = now >= t.until; over {
 		at := time.Now().Add(time.Duration(t.until - now))
 		t.setEnd(&EndError{t.expiryError(), t.owner, at}, t.until)
@@ -66,7 +66,7 @@ func (t *Term) expireIfDueAt(now instant) (over bool) {
 }
 
 // setEnd ends the term. mu is held.
-func (t *Term) setEnd(cause error, at instant) {
+func (t *Term) setEnd(cause error, at Instant) {
 	t.end, t.until = cause, at
 	if t.cold != nil && t.cold.cancel != nil {
 		t.cold.cancel(cause)
@@ -86,22 +86,20 @@ func (t *Term) End(cause error) error {
 func (t *Term) endWith(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := t.manager.now(); t.end == nil && !t.expireIfDueAt(now) {
+	if now := t.manager.clock.Now(); t.end == nil && !t.expireIfDueAt(now) {
 		t.setEnd(cause, now)
 	}
 	return t.end
 }
 
 // HandOff ends the term with ErrReleased, unless it is over or is being extended. It returns when
-// the term would have ended, and for how long the machine had been suspended when that was
-// computed. If ok is true, the lease belongs to the next holder, and the caller must not use it any
-// more.
-func (t *Term) HandOff() (until time.Time, suspended time.Duration, ok bool) {
+// the term would have ended. If ok is true, the lease belongs to the next holder, and the caller
+// must not use it any more.
+func (t *Term) HandOff() (until Instant, ok bool) {
 	t.mu.Lock()
-	now := t.manager.now()
-	suspended = t.manager.lastSuspended() // before timeOf, which may know of more
+	now := t.manager.clock.Now()
 	if ok = t.end == nil && !t.expireIfDueAt(now) && !t.extending; ok {
-		until = t.manager.timeOf(t.until)
+		until = t.until
 		t.handedOff = true
 		t.setEnd(ErrReleased, now)
 	}
@@ -109,7 +107,7 @@ func (t *Term) HandOff() (until time.Time, suspended time.Duration, ok bool) {
 	if ok && t.manager.remove(t) {
 		t.manager.reportEnd(t, ErrReleased)
 	}
-	return until, suspended, ok
+	return until, ok
 }
 
 // HandedOff reports whether HandOff ended the term.
@@ -119,11 +117,8 @@ func (t *Term) HandedOff() bool {
 	return t.handedOff
 }
 
-// Owner returns what Manager.Hold was given.
-func (t *Term) Owner() any { return t.owner }
-
 // Began returns when Manager.Hold began the term.
-func (t *Term) Began() time.Time { return t.manager.timeOf(t.began) }
+func (t *Term) Began() time.Time { return t.manager.clock.Time(t.began) }
 
 // Err returns nil while the term lasts, and then the cause that it ended with.
 func (t *Term) Err() error {
@@ -133,14 +128,14 @@ func (t *Term) Err() error {
 	return t.end
 }
 
-// Until returns the end of validity, or the zero time when the term is over.
-func (t *Term) Until() time.Time {
+// Until returns the end of validity, or 0 when the term is over.
+func (t *Term) Until() Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.expireIfDue() {
-		return time.Time{}
+		return 0
 	}
-	return t.manager.timeOf(t.until)
+	return t.until
 }
 
 // Context returns a context that ends with the term, at the latest when the time runs out on the

@@ -40,7 +40,7 @@ func TestTerm_HowLongItWasHeld(t *testing.T) {
 			Validity(10 * time.Second), 23 * time.Second,
 		}, held())
 		require.Equal(t, ErrClosed, m.Hold(new(Term), "late", Grant{
-			Sent: time.Now(),
+			Sent: m.clock.Now(),
 			TTL:  time.Minute,
 		}))
 		require.Len(t, held(), 5, "one that did not begin")
@@ -54,13 +54,13 @@ func TestTerm_EndsAtItsDeadline(t *testing.T) {
 		m, s := manager(t)
 		start := time.Now()
 		term := hold(t, m, "k", usualTTL, never)
-		until := term.Until()
+		until := untilTime(term)
 		require.Equal(t, start.Add(Validity(usualTTL)), until)
 		<-term.Context().Done()
 		require.Equal(t, until, time.Now())
 		require.Equal(t, ErrExpired, why(context.Cause(term.Context())))
 		require.Equal(t, ErrExpired, why(term.Err()))
-		require.Zero(t, term.Until())
+		require.Zero(t, untilTime(term))
 		synctest.Wait()
 		require.Equal(t, []string{"k: lockpipe: lease expired"}, s.reported(),
 			"told at the deadline, not at some later tick")
@@ -151,7 +151,7 @@ func TestTerm_ReadsTheClockBeforeAnyTimerHasRun(t *testing.T) {
 				if maxHold != never {
 					want = errUnextended
 				}
-				require.Zero(t, term.Until())
+				require.Zero(t, untilTime(term))
 				require.ErrorIs(t, ctx.Err(), context.Canceled)
 				require.Equal(t, want, why(context.Cause(ctx)))
 				require.Error(t, child.Err())
@@ -169,11 +169,10 @@ func TestExtension_AConfirmationThatComesTooLateCountsForNothing(t *testing.T) {
 		term := hold(t, m, "k", usualTTL, time.Hour)
 		e, err := term.BeginExtension(t.Context(), usualTTL)
 		require.NoError(t, err)
-		e.Sent = time.Now()
 		m.timer.Stop()
 		time.Sleep(Validity(usualTTL))
 		require.ErrorIs(t, e.Finish(), ErrLost)
-		require.Zero(t, term.Until())
+		require.Zero(t, untilTime(term))
 		require.ErrorIs(t, term.Err(), ErrLost)
 	})
 }
@@ -191,9 +190,9 @@ func TestExtension_MovesTheDeadline(t *testing.T) {
 		require.NoError(t, ctx.Err())
 		e, err := term.BeginExtension(t.Context(), 10*time.Second)
 		require.NoError(t, err)
-		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), term.Until(),
+		require.Equal(t, start.Add(90*time.Second+Validity(10*time.Second)), untilTime(term),
 			"before it is sent")
-		require.Equal(t, term.Until(), e.SendBefore)
+		require.Equal(t, untilTime(term), e.SendBefore)
 		e.Err = errNodes
 		require.Equal(t, errNodes, e.Finish())
 		e, err = term.BeginExtension(t.Context(), time.Hour)
@@ -223,7 +222,7 @@ func TestExtension_IsSentBeforeTheEarlierEnd(t *testing.T) {
 				require.NoError(t, err)
 				earlier := min(Validity(time.Minute), usualTTL+Validity(ttl))
 				require.Equal(t, start.Add(earlier), e.SendBefore, "%v", ttl)
-				require.Equal(t, e.SendBefore, term.Until())
+				require.Equal(t, e.SendBefore, untilTime(term))
 			})
 		}
 	}
@@ -248,14 +247,12 @@ func TestExtension_OneAtATime(t *testing.T) {
 				begun <- err
 				if err == nil {
 					time.Sleep(time.Second)
-					second.Sent = time.Now()
 					_ = second.Finish()
 				}
 			}()
 		}
 		pass(time.Second)
 		require.Empty(t, begun)
-		first.Sent = time.Now()
 		require.NoError(t, first.Finish())
 		synctest.Wait()
 		require.Len(t, begun, 1)

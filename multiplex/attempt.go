@@ -59,7 +59,7 @@ type voteDetail struct {
 func (m *Mux) newAttempt(c *Claim, k node.Kind, ttl, timeout, maxAge time.Duration) *Attempt {
 	a := c.emptyAttempt(k)
 	a.mux, a.claim, a.ttl, a.timeout, a.maxAge = m, c, ttl, min(timeout, maxAge), maxAge
-	a.op.Keys, a.op.Kind, a.op.Sent = &c.keys, k, c.validityStart(k)
+	a.op.Keys, a.op.Kind, a.op.Sent = &c.keys, k, time.Now()
 	if k != node.Release {
 		a.op.TTL = m.ttlTextOf(ttl)
 	}
@@ -87,10 +87,6 @@ func (c *Claim) emptyAttempt(k node.Kind) *Attempt {
 
 // system returns the quorum system of the claim.
 func (a *Attempt) system() *quorum.System { return &a.mux.systems[a.claim.quorums] }
-
-// Sent returns the time from which the validity counts, if the attempt succeeds: before the first
-// byte was sent.
-func (a *Attempt) Sent() time.Time { return a.op.Sent }
 
 // skipReason returns why it is of no use to send the attempt to a node now. It is nil if it is of
 // use. claim.mu is held.

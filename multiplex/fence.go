@@ -2,7 +2,6 @@ package multiplex
 
 import (
 	"errors"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -12,8 +11,8 @@ import (
 // Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence, in
 // addition to its keys. A node grants only if it knows no number of the keys that is not below
 // first. Then it knows last: see node's commands. Fence comes after Init, and before the only
-// attempt to acquire. The validity of that attempt counts from before: a time before the numbers
-// were taken. So no lease begins long after the time that its numbers stand for, however long the
+// attempt to acquire. The caller counts the validity of that attempt from before it took the
+// numbers. So no lease begins long after the time that its numbers stand for, however long the
 // process is paused in between.
 //
 // So the numbers of a lease are above those of every earlier lease on one of its keys. Let a lease
@@ -33,7 +32,7 @@ import (
 // That ends when a node forgets its numbers. Then a lower fence is possible only if each node in
 // both quorums forgot. The restart guard lets a node that forgot vote after MaxTTL, and the numbers
 // follow the wall clocks of the clients.
-func (c *Claim) Fence(before time.Time, first, last int64) { c.keys.SetFence(before, first, last) }
+func (c *Claim) Fence(first, last int64) { c.keys.SetFence(first, last) }
 
 // Fences returns the numbers that the claim asked for; 0 without a fence.
 func (c *Claim) Fences() (first, last int64) {
@@ -41,14 +40,6 @@ func (c *Claim) Fences() (first, last int64) {
 		return f.Numbers[0], f.Numbers[1]
 	}
 	return 0, 0
-}
-
-// validityStart returns the time from which the validity of a new attempt counts.
-func (c *Claim) validityStart(k node.Kind) time.Time {
-	if f := c.keys.Fence(); f != nil && k == node.Acquire {
-		return f.Before
-	}
-	return time.Now()
 }
 
 // MaxFence is the highest number of a fence.

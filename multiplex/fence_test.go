@@ -47,7 +47,7 @@ func TestFence_TooLowIsExplained(t *testing.T) {
 		} {
 			var claim Claim
 			claim.Init("", []string{"k"}, "t", "")
-			claim.Fence(time.Now(), 5, 5)
+			claim.Fence(5, 5)
 			a := m.newAttempt(&claim, node.Acquire, time.Minute, time.Second, time.Second)
 			for i, v := range c.votes {
 				a.addVote(i, v)
@@ -55,26 +55,5 @@ func TestFence_TooLowIsExplained(t *testing.T) {
 			seen, again := a.FenceTooLow()
 			require.Equal(t, []any{c.seen, c.again}, []any{seen, again}, i)
 		}
-	})
-}
-
-// The goal: the validity of an attempt to acquire with a fence counts from before its numbers were
-// taken, and that of no other from then.
-func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m, _, stop := simulated(3, 1, 0)
-		defer stop()
-		c := claim("k", "t")
-		before := time.Now()
-		c.Fence(before, 5, 9)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.Equal(t, before, m.Acquire(c, time.Minute, 1).Sent())
-		now := time.Now()
-		require.Equal(t, now, m.Extend(c, time.Minute, now.Add(time.Minute), 0, 1).Sent())
-		require.Equal(t, now, m.Release(c, 1).Sent())
-		require.Equal(t, time.Now(), m.Acquire(claim("plain", "t"), time.Minute, 1).Sent())
-		time.Sleep(time.Second)
-		synctest.Wait()
 	})
 }

@@ -283,7 +283,7 @@ func TestJoint_TooLowAFenceIsOneOfEachSet(t *testing.T) {
 			{[]node.Answer{s, s, s, e, e, g}, false},
 		} {
 			c := claimOf(joint, "t")
-			c.Fence(time.Now(), 5, 5)
+			c.Fence(5, 5)
 			a := m.newAttempt(c, node.Acquire, time.Minute, time.Second, time.Second)
 			for i, v := range test.votes {
 				a.addVote(i, v)

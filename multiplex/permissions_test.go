@@ -66,7 +66,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 		return c
 	}
 	single, set, fenced := named("k1"), named("k2", "k3"), named("k4")
-	fenced.Fence(time.Now(), 5, 9)
+	fenced.Fence(5, 9)
 	check(lacksSingle, granted(m.Acquire(single, time.Minute, 1)))
 	check(lacksSet, granted(m.Acquire(set, time.Minute, 1)))
 	check(lacksFence, granted(m.Acquire(fenced, time.Minute, 1)))
@@ -242,7 +242,7 @@ func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 		up(t, m)
 		c := new(Claim)
 		c.Init("app:", []string{"a", "b"}, "token", "")
-		c.Fence(time.Now(), 5, 9)
+		c.Fence(5, 9)
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 		require.NoError(t, wait(m.Extend(c, time.Minute, time.Now().Add(time.Minute), time.Second,
 			1), t.Context()))

@@ -56,9 +56,9 @@ var brokenRules = []mutant{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind",
 		finds: "both hold", from: 94,
 		edit: edit{
-			"internal/locker/attempt.go", "lease.Grant{Sent: a.of.Sent(), ",
-			"lease.Grant{Sent: map[bool]time.Time{false: a.of.Sent(), true: " +
-				"time.Now()}[simrand.Mutant(\"reply\")], ",
+			"internal/locker/attempt.go", "lease.Grant{Sent: a.sent, ",
+			"lease.Grant{Sent: map[bool]lease.Instant{false: a.sent, true: " +
+				"k.clock.Now()}[simrand.Mutant(\"reply\")], ",
 		},
 	},
 	{
@@ -100,8 +100,8 @@ var brokenRules = []mutant{
 	{
 		name: "told", rule: "7: the holder is told late", finds: "late that its lease",
 		edit: edit{
-			"lease/manager.go", "\tif d := time.Duration(at - m.now()); m.timer == nil {\n",
-			"\td := time.Duration(at - m.now())\n\tif simrand.Mutant(\"told\") {\n\t\td += " +
+			"lease/manager.go", "\tif d := time.Duration(at - m.clock.Now()); m.timer == nil {\n",
+			"\td := time.Duration(at - m.clock.Now())\n\tif simrand.Mutant(\"told\") {\n\t\td += " +
 				"time.Millisecond\n\t}\n\tif m.timer == nil {\n",
 		},
 	},
@@ -496,9 +496,9 @@ var brokenRules = []mutant{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
 		mix: "rough,busy", finds: "after it ended", from: 448,
 		edit: edit{
-			"lease/extension.go", "\te.SendBefore = t.manager.timeOf(t.until)\n",
-			"\tif e.SendBefore = t.manager.timeOf(t.until); simrand.Mutant(\"before\") {\n" +
-				"\t\te.SendBefore = t.manager.timeOf(until)\n\t}\n",
+			"lease/extension.go", "\te.SendBefore = t.manager.clock.Time(t.until)\n",
+			"\tif e.SendBefore = t.manager.clock.Time(t.until); simrand.Mutant(\"before\") {\n" +
+				"\t\te.SendBefore = t.manager.clock.Time(until)\n\t}\n",
 		},
 		also: edit{ // the release of a lease that has ended takes the place of its extension
 			"multiplex/attempt.go", "\tcase a.superseded():\n",
@@ -598,8 +598,8 @@ var brokenRules = []mutant{
 		name: "suspended", rule: "3: a suspension is not counted",
 		mix: "stopped", finds: "late that",
 		edit: edit{
-			"lease/clock.go", "\tsuspended := m.cfg.Suspended(t)\n",
-			"\tsuspended := m.cfg.Suspended(t)\n\tif simrand.Mutant(\"suspended\") {\n" +
+			"lease/clock.go", "\tsuspended := c.suspended(t)\n",
+			"\tsuspended := c.suspended(t)\n\tif simrand.Mutant(\"suspended\") {\n" +
 				"\t\tsuspended = 0\n\t}\n",
 		},
 	},

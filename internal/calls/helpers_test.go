@@ -12,6 +12,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
+	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -42,8 +43,8 @@ func newCalls(t *testing.T, urls []string,
 	}})
 	require.NoError(t, err)
 	k, err := locker.New(read, locker.Config{
-		Suspended:  func(time.Time) time.Duration { return 0 },
-		VotesError: votesError, OnUnexpectedEnd: func(*locker.Lease, error) {},
+		Clock: lease.NewClock(nil), VotesError: votesError,
+		OnUnexpectedEnd: func(*locker.Lease, error) {},
 	})
 	require.NoError(t, err)
 	run := callbacks.New(quiet)

@@ -14,7 +14,6 @@ const MaxFence = 1<<53 - 1
 // first. Then it knows the last.
 type Fence struct {
 	Numbers [2]int64
-	Before  time.Time // the numbers were taken after it
 	// Members are where a node has the numbers of the keys, in the sorted set FencesKey. Keys of
 	// equal hashes share a member, and each has the numbers of all. None is listed twice.
 	Members []uint16
@@ -22,14 +21,13 @@ type Fence struct {
 	single [1]uint16 // memory of Members
 }
 
-// SetFence has an acquire of the keys ask for the numbers from first to last, which were taken
-// after before.
-func (k *Keys) SetFence(before time.Time, first, last int64) {
+// SetFence has an acquire of the keys ask for the numbers from first to last.
+func (k *Keys) SetFence(first, last int64) {
 	if k.cold == nil {
 		k.cold = new(coldKeys)
 	}
 	f := &k.cold.fence
-	f.Numbers, f.Before, f.Members = [2]int64{first, last}, before, f.single[:0]
+	f.Numbers, f.Members = [2]int64{first, last}, f.single[:0]
 	for i := range k.Len() {
 		if m := FenceMember(k.Key(i)); !slices.Contains(f.Members, m) {
 			f.Members = append(f.Members, m)

@@ -2,7 +2,6 @@ package ids
 
 import (
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +15,9 @@ func TestFence_HasTheMembersOfTheKeys(t *testing.T) {
 		var k Keys
 		k.Init("app:", keys, "to", "ken")
 		require.Nil(t, k.Fence())
-		before := time.Now()
-		k.SetFence(before, 5, MaxFence)
+		k.SetFence(5, MaxFence)
 		f := k.Fence()
 		require.Equal(t, [2]int64{5, MaxFence}, f.Numbers)
-		require.Equal(t, before, f.Before)
 		require.Equal(t, "token", k.Token())
 		require.Equal(t, "app:", k.Prefix())
 		require.Equal(t, len(keys), k.Len())

@@ -19,7 +19,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	k := l.locker
 	k.calls.count.Add(1) // as in startRelease
 	defer k.End()
-	suspended, until := k.Suspended(), l.term.Until()
+	until := l.term.Until()
 	if end := l.term.End(lease.ErrKept); end != lease.ErrKept {
 		return l.named(end)
 	}
@@ -30,8 +30,8 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	}
 	votes := a.Wait(l.around(ctx), time.Time{})
 	err := l.extensionError(votes)
-	if votes.Result == multiplex.Held && k.managers[0][0].Left(until, suspended) <= 0 {
-		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: until}
+	if votes.Result == multiplex.Held && k.clock.Since(until) >= 0 {
+		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: k.clock.Time(until)}
 	}
 	k.Outcomes.Released(confirmation(err))
 	return l.named(err)

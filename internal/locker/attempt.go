@@ -45,20 +45,15 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 
 // attempt is a try to acquire that is under way.
 type attempt struct {
-	lease     *Lease
-	of        parts.Attempt
-	suspended time.Duration // for how long the machine had been before it was sent
+	lease *Lease
+	of    parts.Attempt
+	sent  lease.Instant // or earlier
 }
-
-// Suspended returns for how long the machine was suspended until now: see lease.Grant.
-func (k *Locker) Suspended() time.Duration { return k.managers[0][0].Suspended() }
 
 // newAttempt returns an attempt that is not sent yet: see acquire.
 func (k *Locker) newAttempt(keys []string, o *Options, retry *fenceRetry) attempt {
-	suspended := k.Suspended() // before the time from which the validity counts
-	return attempt{
-		lease: k.newLease(o, keys, retry.floor, k.fencesWanted(keys, o)), suspended: suspended,
-	}
+	sent := k.clock.Now() // before the fences are taken
+	return attempt{lease: k.newLease(o, keys, retry.floor, k.fencesWanted(keys, o)), sent: sent}
 }
 
 // acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call.
@@ -77,11 +72,11 @@ func (k *Locker) finish(ctx context.Context, a *attempt, o *Options, began time.
 	votes := a.of.Wait(ctx, began)
 	if votes.Result != multiplex.Won {
 		f := &Failure{Votes: votes, Closing: k.IsClosing(), Token: a.lease.Token()}
-		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
+		k.Outcomes.Attempt(f.outcome(), k.clock.Since(a.sent))
 		return nil, f
 	}
 	l := a.lease
-	grant := lease.Grant{Sent: a.of.Sent(), Suspended: a.suspended, TTL: o.TTL, MaxHold: o.MaxHold}
+	grant := lease.Grant{Sent: a.sent, TTL: o.TTL, MaxHold: o.MaxHold}
 	err := ctx.Err()
 	if err == nil {
 		err = k.hold(l, o, grant)
@@ -90,17 +85,17 @@ func (k *Locker) finish(ctx context.Context, a *attempt, o *Options, began time.
 		if l.claim.Adopts() {
 			l.claim.Adopted()
 		}
-		k.countGranted(o, l.term.Began(), a.of.Sent())
+		k.countGranted(o, l.term.Began(), k.clock.Time(a.sent))
 		return l, nil
 	}
 	l.claim.Release(l.claim.Len())
 	if err != lease.ErrExpired {
 		f := &Failure{End: err}
-		k.Outcomes.Attempt(f.outcome(), time.Since(a.of.Sent()))
+		k.Outcomes.Attempt(f.outcome(), k.clock.Since(a.sent))
 		return nil, f
 	}
-	k.Outcomes.Attempt(stats.Late, time.Since(a.of.Sent()))
-	passed := time.Since(a.of.Sent()) + k.Suspended() - a.suspended
+	passed := k.clock.Since(a.sent)
+	k.Outcomes.Attempt(stats.Late, passed)
 	return nil, &Failure{Votes: votes, Passed: passed, TTL: o.TTL}
 }
 

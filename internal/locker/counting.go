@@ -29,20 +29,19 @@ func (k *Locker) countGranted(o *Options, began, sent time.Time) {
 	k.Outcomes.CallGranted(o.Kind, began.Sub(o.Start))
 }
 
-// countEnd counts a lease that is over.
-func (k *Locker) countEnd(end error, held time.Duration) {
-	o := stats.Expired
+// endOutcome returns how a lease ended.
+func endOutcome(end error) stats.Outcome {
 	switch {
 	case end == lease.ErrReleased:
-		o = stats.Released
+		return stats.Released
 	case end == lease.ErrKept:
-		o = stats.Kept
+		return stats.Kept
 	case end == lease.ErrClosed:
-		o = stats.Closed
+		return stats.Closed
 	case errors.Is(end, lease.ErrLost):
-		o = stats.Lost
+		return stats.Lost
 	}
-	k.Outcomes.Ended(o, held)
+	return stats.Expired
 }
 
 // confirmation returns the outcome of an extension or a release.

@@ -24,7 +24,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return l.named(err)
 	}
 	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len())
-	e.Sent, e.Err = a.Sent(), l.extensionError(a.Wait(ctx, time.Time{}))
+	e.Err = l.extensionError(a.Wait(ctx, time.Time{}))
 	err = e.Finish()
 	k.Outcomes.Extended(confirmation(err))
 	if err != nil && l.Err() != nil {
@@ -55,7 +55,7 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Sent, e.Err = a.Sent(), e.Owner.(*Lease).extensionError(a.Wait(ctx, began))
+		e.Err = e.Owner.(*Lease).extensionError(a.Wait(ctx, began))
 		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
 	}
 }

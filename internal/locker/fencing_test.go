@@ -3,12 +3,29 @@ package locker
 import (
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
+
+// The goal: the validity of an attempt with fences counts from before their numbers were taken.
+func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := newLocker(t, []string{"node:1"}, awake, hangingDial)
+		k.Fences = ids.NewFenceClock(func() time.Time {
+			time.Sleep(time.Second)
+			return time.Now()
+		}, ttl)
+		began := k.clock.Now()
+		a := k.newAttempt([]string{"k"}, &Options{TTL: ttl, Fencing: true}, new(fenceRetry))
+		require.Equal(t, time.Second, k.clock.Since(began))
+		require.Equal(t, began, a.sent)
+	})
+}
 
 // The goal: a call that was told that its fence is too low asks for one above it, at once, but not
 // for ever.

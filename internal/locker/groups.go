@@ -61,11 +61,7 @@ type managers [kinds]*lease.Manager
 func (k *Locker) newManagers(reachable func() bool) (all managers) {
 	for of := range all {
 		all[of] = lease.NewManager(lease.Config{
-			Extend:          k.extendBatch,
-			QuorumReachable: reachable,
-			OnEnd:           k.countEnd,
-			OnUnexpectedEnd: k.leaseEnded,
-			Suspended:       k.cfg.Suspended,
+			Clock: k.clock, Extend: k.extendBatch, QuorumReachable: reachable, OnEnd: k.leaseEnded,
 		})
 	}
 	return all

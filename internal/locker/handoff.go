@@ -22,10 +22,9 @@ const (
 
 // Handoff is a lease on its way from one holder to the next.
 type Handoff struct {
-	claim     *parts.Claim
-	until     time.Time
-	suspended time.Duration // for how long the machine had been when until was computed
-	fence     int64         // the number of the next holder; 0: there are none
+	claim *parts.Claim
+	until lease.Instant
+	fence int64 // the number of the next holder; 0: there are none
 }
 
 // successor returns the call of this process that is next for the same keys, if there is one and
@@ -77,9 +76,9 @@ func (k *Locker) mustYield(l *Lease, now time.Time) bool {
 // over, and no call on it can change anything any more.
 func (l *Lease) handOff(next *keyqueue.Call) bool {
 	fence, _ := l.nextFence()
-	until, suspended, ok := l.term.HandOff()
+	until, ok := l.term.HandOff()
 	if ok {
-		next.Begin(&Handoff{l.claim, until, suspended, fence})
+		next.Begin(&Handoff{l.claim, until, fence})
 	}
 	return ok
 }
@@ -92,14 +91,13 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
 	if !o.Fencing {
 		l.fence = -h.fence
 	}
-	left, asked := k.managers[0][0].Left(h.until, h.suspended), lease.Validity(o.TTL)
+	left, asked := -k.clock.Since(h.until), lease.Validity(o.TTL)
 	if left > asked {
 		h.claim.MarkOutlives()
 	}
 	if ctx.Err() != nil || o.Fencing && h.fence == 0 || left < asked*minRemainingQuarters/4 ||
 		k.hold(l, o, lease.Grant{
-			Sent: time.Now(), Suspended: h.suspended, TTL: o.TTL, Until: h.until,
-			MaxHold: o.MaxHold,
+			Sent: k.clock.Now(), TTL: o.TTL, Until: h.until, MaxHold: o.MaxHold,
 		}) != nil {
 		h.claim.Release(h.claim.Len())
 		return nil

@@ -23,17 +23,16 @@ func TestHandoff_CountsASuspensionMeanwhile(t *testing.T) {
 		k := newLocker(t, []string{"node:1"}, func(time.Time) time.Duration { return slept },
 			hangingDial)
 		o := &Options{TTL: ttl, Turn: new(keyqueue.Call)}
-		until := time.Now().Add(lease.Validity(o.TTL))
 		give := func() *Handoff {
 			claim := new(parts.Claim)
 			claim.Init(k.Mux, []string{"k"}, "token", "")
-			return &Handoff{claim, until, k.Suspended(), 0}
+			return &Handoff{claim, k.clock.Now() + lease.Instant(lease.Validity(o.TTL)), 0}
 		}
 
 		g := give()
 		slept += 4 * time.Second
 		l := k.Accept(t.Context(), g, o)
-		require.Equal(t, until.Add(-4*time.Second), l.Until())
+		require.Equal(t, time.Now().Add(lease.Validity(o.TTL)-4*time.Second), l.Until())
 
 		g = give()
 		slept += 10 * time.Second
@@ -87,9 +86,10 @@ func TestHandoff_ACallWhoseTurnWasTakenBegins(t *testing.T) {
 			k := newLocker(t, []string{"node:1"}, awake, hangingDial)
 			claim := new(parts.Claim)
 			claim.Init(k.Mux, []string{"k"}, "token", "")
-			l := k.Accept(t.Context(), &Handoff{
-				claim, time.Now().Add(lease.Validity(ttl)), 0, 0,
-			}, &Options{TTL: ttl}) // it did not wait in the queue
+			until := k.clock.Now() + lease.Instant(lease.Validity(ttl))
+			l := k.Accept(t.Context(), &Handoff{claim, until, 0}, &Options{
+				TTL: ttl, // it did not wait in the queue
+			})
 			c := new(contender)
 			c.turn.Caller = c
 			_, ok := k.Queue.Enter(&c.turn, []string{"k"}, 1)

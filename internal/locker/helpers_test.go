@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/parts"
+	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
 )
@@ -30,7 +31,7 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 	})
 	require.NoError(t, err)
 	k, err := New(nodes, Config{
-		Suspended: suspended,
+		Clock: lease.NewClock(suspended),
 		VotesError: func(votes multiplex.Outcome) error {
 			if votes.Result == multiplex.Won {
 				return nil

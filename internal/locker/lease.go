@@ -47,9 +47,8 @@ func (k *Locker) newLease(o *Options, keys []string, floor, fences int64) (l *Le
 	random := k.tokens.Next()
 	l.claim.Init(k.Mux, keys, string(random[:]), k.tokenSuffix)
 	if fences > 0 {
-		now := time.Now()
 		first, last := k.Fences.Reserve(floor, fences)
-		l.claim.Fence(now, first, last)
+		l.claim.Fence(first, last)
 		l.fence = first
 	}
 	return l
@@ -70,8 +69,13 @@ func (l *Lease) Keys() []string { return l.claim.Keys() }
 // Token returns the value of the keys on the nodes.
 func (l *Lease) Token() string { return l.claim.Token() }
 
-// Until returns when the lease ends: see lease.Term.Until.
-func (l *Lease) Until() time.Time { return l.term.Until() }
+// Until returns when the lease ends; the zero time when it is over.
+func (l *Lease) Until() (end time.Time) {
+	if until := l.term.Until(); until != 0 {
+		end = l.locker.clock.Time(until)
+	}
+	return end
+}
 
 // String says in an error which lease it is about.
 func (l *Lease) String() string { return prefix.Keys(l.Key(), l.claim.Len()-1) }

@@ -27,10 +27,10 @@ import (
 // MaxPending is the most acquiring calls that are pending in one client.
 const MaxPending = 1 << 16
 
-// Config says what a Locker calls. All fields but Suspended are required.
+// Config says what a Locker calls. All of it is required.
 type Config struct {
-	// Suspended is for lease.Config.
-	Suspended func(now time.Time) time.Duration
+	// Clock is that of the leases.
+	Clock *lease.Clock
 	// VotesError returns the error of an extension or a release; nil if a quorum granted it.
 	VotesError func(multiplex.Outcome) error
 	// OnUnexpectedEnd is called once for each lease that was lost or expired. It must not block.
@@ -55,6 +55,7 @@ type Locker struct {
 	close context.CancelFunc
 
 	cfg         Config        // set once
+	clock       *lease.Clock  // of cfg
 	env         *parts.Config // set once
 	tokenSuffix string        // of each token; set once
 	// Set once: of leases whose only part is in a group of Mux, and at the end of those of several
@@ -70,7 +71,9 @@ type Locker struct {
 // New returns a Locker of these nodes, which it begins to connect in the background. An error is
 // about the nodes, and names them.
 func New(nodes *parts.Nodes, cfg Config) (*Locker, error) {
-	k := &Locker{cfg: cfg, env: &nodes.Config, calls: newGate(), Functions: newGate()}
+	k := &Locker{
+		cfg: cfg, clock: cfg.Clock, env: &nodes.Config, calls: newGate(), Functions: newGate(),
+	}
 	k.tokenSuffix = ids.OwnerSuffix(k.env.Owner)
 	k.Fences = ids.NewFenceClock(time.Now, k.env.MaxTTL)
 	k.Open, k.close = context.WithCancel(context.Background())

@@ -42,11 +42,9 @@ func ReleaseAll(ctx context.Context, leases []*Lease) (failed []error) {
 // startedRelease is a release that is under way. Without an attempt there is nothing to wait for:
 // the lease was handed off, or was over.
 type startedRelease struct {
-	attempt   parts.Attempt
-	end       error         // without an attempt: nil, or how the lease had ended
-	first     bool          // the lease was held until then
-	until     time.Time     // when its time would have run out
-	suspended time.Duration // for how long the machine had been when until was computed
+	attempt parts.Attempt
+	end     error         // without an attempt: nil, or how the lease had ended
+	until   lease.Instant // when the time of a lease would have run out that was held; else 0
 }
 
 // endRelease waits for the outcome of a release: see parts.Attempt.Wait.
@@ -59,11 +57,11 @@ func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Tim
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)
-	case r.first && k.managers[0][0].Left(r.until, r.suspended) > 0: // or the keys may have expired
+	case r.until != 0 && k.clock.Since(r.until) < 0: // or the keys may have expired
 		err = l.extensionError(votes)
 	}
 	k.Outcomes.Released(confirmation(err))
-	if r.first {
+	if r.until != 0 {
 		k.notifyReleased(l)
 	}
 	return l.named(err)
@@ -77,8 +75,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 	k.calls.count.Add(1)
 	defer k.End()
 	var next *keyqueue.Call
-	r.suspended, r.until = k.Suspended(), l.term.Until()
-	if r.first = !r.until.IsZero(); r.first { // else the one that ended it passes the keys on
+	if r.until = l.term.Until(); r.until != 0 { // else the one that ended it passes the keys on
 		next = k.successor(l)
 	}
 	if next != nil && l.handOff(next) {
@@ -98,7 +95,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 		return startedRelease{}
 	}
 	r.attempt = l.claim.Release(keys)
-	if r.first {
+	if r.until != 0 {
 		k.passOn(l, next) // the next attempt goes behind the release
 	}
 	if !errors.Is(end, lease.ErrReleased) {
@@ -117,8 +114,13 @@ func (l *Lease) releaseInBackground() {
 	l.locker.passOn(l, nil)
 }
 
-// leaseEnded is what the lease manager calls for each lease that was lost or expired.
-func (k *Locker) leaseEnded(owner any, end error) {
+// leaseEnded is what the lease manager calls for each lease that is over.
+func (k *Locker) leaseEnded(owner any, end error, held time.Duration) {
+	o := endOutcome(end)
+	k.Outcomes.Ended(o, held)
+	if o != stats.Lost && o != stats.Expired {
+		return // the holder or Close has ended it
+	}
 	// A lease that simply expired leaves nothing on the nodes. After an extension, confirmed or
 	// not, something may be left.
 	l := owner.(*Lease)

@@ -17,7 +17,7 @@ import (
 // withFence returns an operation that asks for the numbers from first to last.
 func withFence(k Kind, first, last int64, keys ...string) *fake {
 	o := wanting(k, time.Minute, keys...)
-	o.op.Keys.SetFence(time.Now(), first, last)
+	o.op.Keys.SetFence(first, last)
 	return o
 }
 

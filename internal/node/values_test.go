@@ -18,7 +18,7 @@ import (
 func valued() (operations []*fake) {
 	fenced := func(k Kind, last int64, keys ...string) *fake {
 		o := wanting(k, time.Minute, keys...)
-		o.op.Keys.SetFence(time.Now(), 7, last)
+		o.op.Keys.SetFence(7, last)
 		return o
 	}
 	return []*fake{

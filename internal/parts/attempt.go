@@ -11,8 +11,6 @@ import (
 // Attempt is one try to acquire, extend or release a claim: see multiplex.Attempt, which is one for
 // a claim of one part. Of a claim of several parts it has an attempt for each.
 type Attempt interface {
-	// Sent returns the time from which the validity counts, if the attempt succeeds.
-	Sent() time.Time
 	// Wait returns the outcome: see multiplex.Attempt.Wait.
 	Wait(ctx context.Context, began time.Time) multiplex.Outcome
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
@@ -111,9 +109,6 @@ func (c *Claim) start(k kind, start func(p *one)) *several {
 	}
 	return s
 }
-
-// Sent returns the time from which the validity counts: that of the part that was started first.
-func (s *several) Sent() time.Time { return s.parts[0].attempt.Sent() }
 
 // Wait returns the outcome of all parts. It waits for each until the rest is of no interest.
 func (s *several) Wait(ctx context.Context, began time.Time) multiplex.Outcome {

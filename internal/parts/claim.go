@@ -3,7 +3,6 @@ package parts
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/lockpipe/lockpipe/multiplex"
 )
@@ -129,9 +128,9 @@ func (c *Claim) Keys() []string {
 
 // Fence has the claim ask for the numbers from first to last: see multiplex.Claim.Fence. Each part
 // asks for the same numbers, so they are above those of every earlier lease on any of the keys.
-func (c *Claim) Fence(before time.Time, first, last int64) {
+func (c *Claim) Fence(first, last int64) {
 	for _, claim := range c.parts {
-		claim.Fence(before, first, last)
+		claim.Fence(first, last)
 	}
 }
 
