@@ -22,9 +22,9 @@ type mutant struct {
 	edit  edit
 	also  edit   // a second edit, if needed
 	finds string // the violation, or a part of it
-	// test is a pattern of tests of internal/guard that find it, where no run can: nodes' clocks
-	// are no more than 1 % fast, and there are no Sentinels. Or of package of, where too many runs
-	// would be needed.
+	// test is a pattern of tests of internal/guard that find it, where no run can or too many runs
+	// would be needed: nodes' clocks are no more than 1 % fast, and there are no Sentinels. With of
+	// it is a pattern of tests of that package.
 	test, of string
 	from     int // the first seed: one that finds it, when this was written; 0: 1
 }
@@ -282,7 +282,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "own", rule: "10 c: only what a node itself has of MaxTTLs counts",
-		mix: "forgetful,varied,brief", finds: "both hold", from: 358,
+		test: "TestGuard_TheLongestMaxTTLCounts",
 		edit: edit{
 			"internal/guard/peers.go",
 			"extra time.Duration) (wait time.Duration) {\n\tfor i := range p.guards {\n",
