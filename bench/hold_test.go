@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -186,8 +187,9 @@ func TestHold_FindsMissingLeases(t *testing.T) {
 			t.Parallel()
 			nodes, cfg := external(t, briefHold())
 			cfg.Leases, cfg.TTL = 2, time.Minute // not extended meanwhile
-			cfg.Duration = time.Second
+			cfg.Duration = time.Hour
 			key := cfg.Prefix + "1"
+			ctx, cancel := context.WithCancel(t.Context())
 			whenAllHeld(&cfg, func() {
 				for i := range nodes.Len() { // a quorum has the key; now all nodes
 					has := func() bool {
@@ -200,8 +202,12 @@ func TestHold_FindsMissingLeases(t *testing.T) {
 					_, err := nodes.Do(i, "DEL", key)
 					assert.NoError(t, err)
 				}
+				before := reads(t, nodes)
+				sampled := func() bool { return reads(t, nodes) > before+120 } // by 40 samples
+				assert.Eventually(t, sampled, time.Minute, 10*time.Millisecond)
+				cancel()
 			})
-			r, err := Run(t.Context(), cfg)
+			r, err := Run(ctx, cfg)
 			require.NoError(t, err)
 			require.NotZero(t, r.Samples)
 			require.Equal(t, missing, r.Missing > 0, r.FirstMissing)
@@ -209,6 +215,21 @@ func TestHold_FindsMissingLeases(t *testing.T) {
 			require.Equal(t, missing, strings.HasPrefix(r.FirstMissing, key+"; "), r.FirstMissing)
 		})
 	}
+}
+
+// reads returns how many GET all nodes have executed.
+func reads(t *testing.T, nodes *lockpipetest.Nodes) (calls int) {
+	for i := range nodes.Len() {
+		stats, err := nodes.Do(i, "INFO", "commandstats")
+		assert.NoError(t, err)
+		if _, of, found := strings.Cut(fmt.Sprint(stats), "cmdstat_get:calls="); found {
+			digits, _, _ := strings.Cut(of, ",")
+			n, err := strconv.Atoi(digits)
+			assert.NoError(t, err)
+			calls += n
+		}
+	}
+	return calls
 }
 
 // Goal: a lease that its Client finds gone is lost.
