@@ -43,8 +43,9 @@ func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
 
 // The goal: what a node can't answer is bounded, and the oldest is dropped first.
 func TestPendingReleases_AreBounded(t *testing.T) {
+	const releases = 40 // of which 16 fill the list
 	n := newNode()
-	for range 100 {
+	for range releases {
 		before := n.pending.dropped
 		last := keep(n, 1<<14, time.Minute)
 		require.LessOrEqual(t, n.pending.weight, maxPendingReleases)
@@ -55,7 +56,7 @@ func TestPendingReleases_AreBounded(t *testing.T) {
 		require.Same(t, last, n.pending.list[len(n.pending.list)-1].operation)
 	}
 	kept, dropped := n.PendingReleases()
-	require.Equal(t, 100, kept+int(dropped))
+	require.Equal(t, releases, kept+int(dropped))
 }
 
 // The goal: pending releases are sent in flushes as large as others are, oldest first, and not all
