@@ -41,7 +41,7 @@ const noExcuse = "%s: %s FAILED, and a delay is no excuse for that"
 type realTimeRun struct{ body, says string }
 
 // racy is a data race, in a test that passes but for that.
-const racy = `n := 0; go func() { n++ }(); n++; runtime.Gosched(); time.Sleep(time.Millisecond) }`
+const racy = `n, done := 0, make(chan bool); go func() { n++; close(done) }(); n++; <-done }`
 
 // The goal: a test of real time that fails once, and only for a delay, does not fail a run, but is
 // named. No delay excuses what could harm a user, and a test without the mark does not run.
@@ -77,8 +77,8 @@ func realTimeModule(t *testing.T, runs map[string]realTimeRun) (dir string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	write("go.mod", "module made.up\n\ngo 1.25\n")
-	text := "package made\n\nimport (\n\"os\"\n\"runtime\"\n\"testing\"\n\"time\"\n)\n\n" +
-		"var _, _, _ = os.Stat, runtime.Gosched, time.Sleep\n\n" +
+	text := "package made\n\nimport (\n\"os\"\n\"testing\"\n)\n\n" +
+		"var _ = os.Stat\n\n" +
 		"func TestA_WithoutTheMark(t *testing.T) { t.Fatal() }\n"
 	for name, r := range runs {
 		text += "\nfunc Test" + name + "_InRealTime(t *testing.T) {\n" + r.body + "\n}\n"
