@@ -33,31 +33,22 @@ func (o *operation) Record(i int, r node.Answer) {
 	o.place.Round.State.wake()
 }
 
-// PendingUntil returns until when node i must keep a release that it could not answer: as long as
-// what was sent there can last. The zero time stands for "until answered": a stopped server may
-// execute what it has not answered, or what a broken connection left behind, at any later time,
-// with its whole TTL.
-func (o *operation) PendingUntil(i int, now time.Time) time.Time {
+// Expired reports whether node i need not keep a release any more that it could not answer: what was
+// sent there for the claim has expired. It never has while a stopped server may execute something
+// at any later time, with its whole TTL: what it has not answered, or what a broken connection left
+// behind. The TTL counts from the first call without such doubt.
+func (o *operation) Expired(i int, now time.Time) bool {
 	c := o.claim
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if (c.doubt | c.unansweredBefore()).Has(i) {
-		return time.Time{}
+		return false
 	}
 	n := (*Attempt)(o).detail(i)
 	if n.expiry.IsZero() {
 		n.expiry = now.Add(c.maxTTLSent)
 	}
-	return n.expiry
-}
-
-// MayChange reports whether node i may still execute something that it was sent for the claim, and
-// has not answered. A stopped server may do so at any later time.
-func (o *operation) MayChange(i int) bool {
-	c := o.claim
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return (c.unanswered() | c.doubt).Has(i)
+	return !now.Before(n.expiry)
 }
 
 // record takes the answer of a node to an attempt.

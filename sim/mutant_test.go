@@ -484,12 +484,8 @@ var brokenRules = []mutant{
 		mix: "long,returning", finds: "soon after Close", from: 30,
 		edit: edit{
 			"multiplex/operation.go", "\tif (c.doubt | c.unansweredBefore()).Has(i) {\n",
-			"\tif c.doubt.Has(i) && !simrand.Mutant(\"unsure\") {\n",
-		},
-		also: edit{
-			"multiplex/operation.go", "\treturn (c.unanswered() | c.doubt).Has(i)\n",
-			"\tif simrand.Mutant(\"unsure\") {\n\t\treturn c.unanswered().Has(i)\n\t}\n" +
-				"\treturn (c.unanswered() | c.doubt).Has(i)\n",
+			"\tdoubt := c.doubt\n\tif simrand.Mutant(\"unsure\") {\n\t\tdoubt = 0\n\t}\n" +
+				"\tif (doubt | c.unansweredBefore()).Has(i) {\n",
 		},
 	},
 	{

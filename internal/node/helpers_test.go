@@ -15,18 +15,19 @@ import (
 
 // fake is an operation whose owner is the test.
 type fake struct {
-	op        Op
-	skip      error // why it is not sent
-	until     time.Time
-	mayChange bool
-	recorded  []Answer
+	op       Op
+	skip     error     // why it is not sent
+	until    time.Time // when its keys have expired; zero: not known
+	recorded []Answer
 }
 
-func (o *fake) Op() *Op                               { return &o.op }
-func (o *fake) Skip(int, bool, time.Time) error       { return o.skip }
-func (o *fake) Record(_ int, r Answer)                { o.recorded = append(o.recorded, r) }
-func (o *fake) PendingUntil(int, time.Time) time.Time { return o.until }
-func (o *fake) MayChange(int) bool                    { return o.mayChange }
+func (o *fake) Op() *Op                         { return &o.op }
+func (o *fake) Skip(int, bool, time.Time) error { return o.skip }
+func (o *fake) Record(_ int, r Answer)          { o.recorded = append(o.recorded, r) }
+
+func (o *fake) Expired(_ int, now time.Time) bool {
+	return !o.until.IsZero() && !now.Before(o.until)
+}
 
 // wanting returns an operation for these keys.
 func wanting(k Kind, ttl time.Duration, keys ...string) *fake {

@@ -131,9 +131,6 @@ func (n *Node) Connected() {
 	n.stateChanged(link.Up)
 }
 
-// NotConnected drops the releases that are not needed any more.
-func (n *Node) NotConnected() { n.dropExpired() }
-
 // resendDelay is after what time a server that answers releases with errors is sent them again.
 const resendDelay = 100 * time.Millisecond
 

@@ -46,12 +46,8 @@ type Operation interface {
 	// Record takes the answer to a release that the node had kept, or its expiry as a grant. The
 	// owner gives the release back by Node.AddPending if it is to be kept again.
 	Record(node int, r Answer)
-	// PendingUntil returns when the keys of a release that the node could not answer have expired.
-	// The zero time stands for "until answered".
-	PendingUntil(node int, now time.Time) time.Time
-	// MayChange reports whether the node may still execute something that it was sent before for
-	// the same claim, and has not answered.
-	MayChange(node int) bool
+	// Expired reports whether the keys of a release that the node could not answer have expired.
+	Expired(node int, now time.Time) bool
 }
 
 // Vote is one node's answer to an operation. The zero value never grants.
