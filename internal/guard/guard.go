@@ -119,12 +119,12 @@ func (g *Guard) examine(ctx context.Context, c *resp.Conn, setup []resp.Step) (S
 	g.answered = g.answered || err == nil
 	guarded := g.config.Key != "" && s.server.runID != ""
 	switch {
-	case err != nil:
-		return Server{}, err
-	case s.server.replica && g.config.Extra > 0:
+	case s.server.replica && g.config.Extra > 0: // which explains all other errors
 		return Server{}, errNamedReplica
 	case s.server.replica:
 		return Server{}, errReplica
+	case err != nil:
+		return Server{}, err
 	case g.config.Key != "" && !guarded:
 		if err := g.withoutRunID(s.server.infoErr); err != nil {
 			return Server{}, err

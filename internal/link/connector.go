@@ -60,7 +60,6 @@ func (l *Link) Run(ctx context.Context) {
 				continue // the client closes: its other nodes need not hear of it
 			}
 			l.left()
-			l.mustProve = l.mustProve || l.Current().DropCause() != nil
 			poll = minGuardPoll
 			c := l.Current()
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
@@ -203,10 +202,6 @@ func (l *Link) verify(ctx context.Context) error {
 		if caching.Kind == '-' || hello.Kind != '%' { // no tracking, or only RESP2
 			c.ReadBehind = resp.AppendCommand(nil, "GET", key)
 		}
-	}
-	if err := l.proveUsable(ctx); err != nil {
-		c.Drop(err)
-		return err
 	}
 	l.guard.Joined()
 	c.state.CompareAndSwap(connUnverified, connVerified)

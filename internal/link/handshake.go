@@ -3,7 +3,6 @@ package link
 import (
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"strings"
 
@@ -48,8 +47,8 @@ func (l *Link) warnOfEviction(v resp.Value) error {
 }
 
 // permitted loads the scripts, and asks for the permissions that locks need: locks of a user who
-// may set them and not delete them would stay for their TTL. guarded: the script of the guard is
-// needed as well.
+// may set them and not delete them would stay for their TTL. It also finds out whether the server
+// is useless for another reason. guarded: the script of the guard is needed as well.
 func permitted(none string, guarded bool) (steps []resp.Step) {
 	var unloaded error
 	for _, s := range script.All() {
@@ -70,9 +69,8 @@ func permitted(none string, guarded bool) (steps []resp.Step) {
 	steps = append(steps, resp.Step{
 		Command: []string{"EVALSHA", script.Probe.SHA, "1", none},
 		OnReply: func(v resp.Value) error {
-			var forbidden *ForbiddenError // another error may be that of the moment
-			if errors.As(probed(v.Texts(), v.Err()), &forbidden) {
-				return forbidden
+			if err := probed(v.Texts(), v.Err()); err != nil && IsUseless(err) {
+				return err // another error may be that of the moment
 			}
 			return missing(v)
 		},

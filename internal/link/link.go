@@ -84,11 +84,10 @@ type Link struct {
 	renewSoon    chan struct{} // of capacity 1: the layout entry is to be renewed
 
 	// Owned by the connector:
-	guard     *guard.Guard
-	layouts   *fleet.Node
-	dialer    *endpoint.Dialer
-	mustProve bool   // a server was useless: later connections are probed
-	policy    string // of the servers' memory, as the log has it
+	guard   *guard.Guard
+	layouts *fleet.Node
+	dialer  *endpoint.Dialer
+	policy  string // of the servers' memory, as the log has it
 
 	state atomic.Int32 // a State; written under mu
 

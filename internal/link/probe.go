@@ -89,22 +89,3 @@ func hasWord(err error, word string) bool {
 	return text == word || strings.HasPrefix(text, word+" ") ||
 		strings.Contains(text, ": -"+word+" ")
 }
-
-// proveUsable returns why the server is useless, if it is. It asks only if a connection was dropped
-// before: the handshake finds out whether the server is a replica, but only if the node is guarded.
-func (l *Link) proveUsable(ctx context.Context) error {
-	if !l.mustProve {
-		return nil
-	}
-	refusal, answered := l.Probe(ctx)
-	switch {
-	case !answered:
-		return errUnproven
-	case refusal != nil && IsUseless(refusal):
-		return refusal
-	}
-	return nil
-}
-
-// errUnproven is why a node is down that was dropped, and does not answer again.
-var errUnproven = errors.New("no answer to a probe, after the connection was dropped for an error")
