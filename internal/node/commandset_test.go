@@ -103,12 +103,13 @@ func TestTogether_NoKeyIsTwiceInACommand(t *testing.T) {
 				require.NotContains(t, keys, "k0")
 			}
 			for _, p := range e.commands {
-				owners := []int{p.index}
+				var owners []int
 				switch {
 				case p.newer != 0:
-					continue
 				case p.call != nil:
 					owners = p.call.Owners
+				default:
+					owners = []int{p.singles[0].index}
 				}
 				for _, at := range owners {
 					require.False(t, seen[at])
@@ -137,7 +138,7 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 		f.OnReply(2, integerReply(1))
 		operations[1].skip = ErrSuperseded
 		f.buildRetry()
-		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"}, names(t, &f.again),
+		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"}, names(t, f.sending[0].Encoding),
 			"the script may be missing: nothing has used it")
 		f.OnReply(0, errorReply("NOPERM"))
 		f.OnReply(1, resp.Reply{Kind: resp.KindNull})
@@ -212,7 +213,7 @@ func TestNewerCommands_AForbiddenKeyFailsNoOther(t *testing.T) {
 		f.OnReply(2, errorReply("NOPERM No permissions to access a key"))
 		require.Zero(t, f.conn.Commands())
 		f.buildRetry()
-		require.Equal(t, []string{"SCRIPT", "EVALSHA", "SET", "SET"}, names(t, &f.again))
+		require.Equal(t, []string{"SCRIPT", "EVALSHA", "SET", "SET"}, names(t, f.sending[0].Encoding))
 		f.OnReply(1, integerReply(1))
 		f.OnReply(2, errorReply("NOPERM No permissions to access a key"))
 		for i, r := range f.Answers {
@@ -236,7 +237,7 @@ func TestNewerCommands_AForbiddenKeyFailsNoOtherByScript(t *testing.T) {
 		f.OnReply(2, integerReply(0))
 		f.OnReply(3, forbidden)
 		f.buildRetry()
-		for i, p := range f.again.commands {
+		for i, p := range f.sending[0].commands {
 			switch {
 			case p.call == nil:
 				f.OnReply(i, resp.Reply{Kind: resp.KindStatus, Text: []byte("sha")})

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/refusals"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 )
@@ -13,20 +12,34 @@ import (
 // Encoding is operations as commands, and the bytes of these. It is used again by later ones. The
 // values in the bytes have a place for the character of a node: see appendTo.
 type Encoding struct {
-	releases, extensions, acquires, keeps, adopts script.Plan
+	group *Group // set once
+	set   link.CommandSet
+	apart bool // each set has a script call of its own
 
-	set              link.CommandSet
-	apart            bool           // each set has a script call of its own
-	singles, deletes []single       // of one key: acquires, and releases for DELIFEQ
-	sets             []single       // acquires of several keys with a fence
-	fenced, raised   []single       // acquires, and extensions, with a fence
-	taken            []uint16       // memory of addFences
-	low              *refusals.Keys // keys whose fences were too low lately; set once
-	together         together       // acquires for MSETEX
+	plans            [len(planned)]script.Plan
+	singles, deletes []single // of one key: acquires, and releases for DELIFEQ
+	sets             []single // acquires of several keys with a fence
+	fenced, raised   []single // acquires, and extensions, with a fence
+	taken            []uint16 // memory of addFences
+	together         together // acquires for MSETEX
 	commands         []command
 	bytes            []byte
 	places           []int // in bytes, of the characters
 	tags             []int // in bytes, of the tags
+}
+
+// The plans of an encoding, and the script of each.
+const (
+	releases = iota
+	keeps
+	acquires
+	adopts
+	extensions
+)
+
+var planned = [...]*script.Script{
+	releases: script.Release, keeps: script.Keep, acquires: script.Acquire, adopts: script.Adopt,
+	extensions: script.Extend,
 }
 
 // single is an operation that has no script call.
@@ -35,24 +48,20 @@ type single struct {
 	index int
 }
 
-// command is what one command carries: a script call with its sets, the acquire of one key, or the
-// operations of a newer command.
+// command is what one command carries: a script call with its sets, or the operations of another
+// command. It is the SET of one acquire if it is nothing else.
 type command struct {
-	script *script.Script // nil for others
-	call   *script.Call
-	// index of the operation, for a single key. Of what is sent once more it is the offset of the
-	// call's operations.
-	index   int
+	script  *script.Script // that is called, or loaded; nil for others
+	call    *script.Call
+	singles []single        // without a call
 	newer   link.CommandSet // the newer command that it is; 0: none
-	singles []single        // of a newer command, or of one about fences
 	fences  fenceCommand    // 0: it is none
 }
 
 func (g *Group) newEncoding(set link.CommandSet) *Encoding {
 	e, _ := g.encodings.Get().(*Encoding)
 	if e == nil {
-		e = new(Encoding)
-		e.together.refused, e.low = &g.refused, &g.low
+		e = &Encoding{group: g}
 	}
 	e.reset()
 	e.set = set
@@ -63,11 +72,9 @@ func (g *Group) newEncoding(set link.CommandSet) *Encoding {
 func (e *Encoding) reset() {
 	e.set, e.apart = 0, false
 	e.together.reset()
-	e.releases.Reset(script.Release)
-	e.extensions.Reset(script.Extend)
-	e.acquires.Reset(script.Acquire)
-	e.keeps.Reset(script.Keep)
-	e.adopts.Reset(script.Adopt)
+	for i, s := range planned {
+		e.plans[i].Reset(s)
+	}
 	for _, list := range []*[]single{&e.singles, &e.deletes, &e.sets, &e.fenced, &e.raised} {
 		clear(*list)
 		*list = (*list)[:0]
@@ -85,25 +92,25 @@ func (e *Encoding) add(i int, o *Op) {
 	}
 	switch {
 	case o.Kind == Release && (o.TTL != "" || o.Keys.Kept() != nil):
-		e.keeps.Add(i, o.set())
+		e.plans[keeps].Add(i, o.set())
 	case o.Kind == Release && e.set&link.DELIFEQ != 0 && o.Keys.Len() == 1:
 		e.deletes = append(e.deletes, single{o, i})
 	case o.Kind == Release:
-		e.releases.Add(i, o.set())
+		e.plans[releases].Add(i, o.set())
 	case o.Kind == Extend:
-		e.extensions.Add(i, o.set())
+		e.plans[extensions].Add(i, o.set())
 		if fence != nil {
 			e.raised = append(e.raised, single{o, i})
 		}
 	case o.Keys.Kept() != nil:
-		e.adopts.Add(i, o.set())
+		e.plans[adopts].Add(i, o.set())
 	case fence != nil && o.Keys.Len() > 1:
 		e.sets = append(e.sets, single{o, i})
-	case fence == nil && e.set&link.MSETEX != 0 && e.together.add(i, o):
+	case fence == nil && e.set&link.MSETEX != 0 && e.together.add(i, o, &e.group.refused):
 	case o.Keys.Len() == 1:
 		e.singles = append(e.singles, single{o, i})
 	default:
-		e.acquires.Add(i, o.set())
+		e.plans[acquires].Add(i, o.set())
 	}
 }
 
@@ -124,42 +131,44 @@ func (e *Encoding) end() {
 	for i := range e.deletes {
 		e.addDELIFEQ(e.deletes[i : i+1])
 	}
-	e.addCalls(e.releases.Script(), e.releases.Calls())
-	e.addCalls(e.keeps.Script(), e.keeps.Calls())
+	e.addCalls(&e.plans[releases])
+	e.addCalls(&e.plans[keeps])
 	e.addTogether()
-	for _, s := range e.singles {
-		e.addSET(s)
+	for i := range e.singles {
+		e.addSET(e.singles[i : i+1])
 	}
-	e.addCalls(e.acquires.Script(), e.acquires.Calls())
-	e.addCalls(e.adopts.Script(), e.adopts.Calls())
+	e.addCalls(&e.plans[acquires])
+	e.addCalls(&e.plans[adopts])
 	e.addFencedSets()
 	e.addFences()
-	e.addCalls(e.extensions.Script(), e.extensions.Calls())
+	e.addCalls(&e.plans[extensions])
 }
 
 // addSET adds the acquire of one key.
-func (e *Encoding) addSET(s single) {
-	c := s.op.Keys
-	e.commands = append(e.commands, command{index: s.index})
+func (e *Encoding) addSET(acquire []single) {
+	o := acquire[0].op
+	e.commands = append(e.commands, command{singles: acquire})
 	e.header(6)
 	e.texts("SET")
-	e.keys(c.All()[:1])
-	e.value(c.Token())
-	e.texts("NX", "PX", s.op.TTL)
+	e.keys(o.Keys.All()[:1])
+	e.value(o.Keys.Token())
+	e.texts("NX", "PX", o.TTL)
 }
 
-func (e *Encoding) addCalls(s *script.Script, calls []script.Call) {
-	for i := range calls {
-		if c := &calls[i]; e.apart && len(c.Owners) > 1 {
-			e.addCalls(s, c.Split())
+func (e *Encoding) addCalls(p *script.Plan) {
+	for i := range p.Calls() {
+		if c := &p.Calls()[i]; !e.apart {
+			e.addCall(p.Script(), c)
 		} else {
-			e.addCall(s, c, 0)
+			for _, alone := range c.Split() {
+				e.addCall(p.Script(), &alone)
+			}
 		}
 	}
 }
 
-func (e *Encoding) addCall(s *script.Script, c *script.Call, offset int) {
-	e.commands = append(e.commands, command{script: s, call: c, index: offset})
+func (e *Encoding) addCall(s *script.Script, c *script.Call) {
+	e.commands = append(e.commands, command{script: s, call: c})
 	e.header(3 + len(c.Keys) + len(c.Args))
 	e.texts("EVALSHA", s.SHA, strconv.Itoa(len(c.Keys)))
 	e.keys(c.Keys)
@@ -184,8 +193,8 @@ func (e *Encoding) addLoad(s *script.Script) {
 // calls reports whether what was added calls the script of acquires or releases. A client that uses
 // newer commands in their place does not notice that the server has lost it.
 func (e *Encoding) calls(s *script.Script) bool {
-	return s == script.Acquire && len(e.acquires.Calls()) > 0 ||
-		s == script.Release && len(e.releases.Calls()) > 0
+	return s == script.Acquire && len(e.plans[acquires].Calls()) > 0 ||
+		s == script.Release && len(e.plans[releases].Calls()) > 0
 }
 
 // The value of a key is the token and the character of the node. Commands are encoded once for all

@@ -60,7 +60,7 @@ func (e *Encoding) addFencedSets() {
 		var p script.Plan
 		p.Reset(script.Acquire)
 		p.Add(s.index, s.op.set())
-		e.addCalls(script.Acquire, p.Calls())
+		e.addCalls(&p)
 	}
 }
 
@@ -72,7 +72,7 @@ func (e *Encoding) addFences() {
 		isTaken := func(m uint16) bool { return slices.Contains(e.taken, m) }
 		for alone := false; n < min(len(rest), maxVote) && !alone; n++ {
 			o := rest[n].op
-			alone = e.low.HasAny(o.Keys.All(), o.Sent)
+			alone = e.group.low.HasAny(o.Keys.All(), o.Sent)
 			members := o.Keys.Fence().Members
 			if n > 0 && (alone || slices.ContainsFunc(members, isTaken)) {
 				break

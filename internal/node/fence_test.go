@@ -34,7 +34,7 @@ func okReply() resp.Reply { return resp.Reply{Kind: resp.KindStatus, Text: []byt
 func TestFence_IsRaisedInTheRightPlace(t *testing.T) {
 	plain, held := wanting(Extend, time.Minute, "plain"), withFence(Extend, 5, 9, "held")
 	one, set := withFence(Acquire, 7, 7, "one"), withFence(Acquire, 8, 9, "a", "b")
-	commands := built(newNode(), nil, plain, held, one, set).own.commands
+	commands := built(newNode(), nil, plain, held, one, set).sending[0].commands
 	var kinds []string
 	for _, c := range commands {
 		switch {
@@ -80,16 +80,16 @@ func TestFence_ALookFindsWhatWasTooLow(t *testing.T) {
 	f.OnReply(1, okReply())
 	f.OnReply(2, integerReply(1))
 	f.buildRetry()
-	f.trip.Commands = len(f.again.commands)
+	f.trip.Commands = len(f.sending[0].commands)
 	require.Equal(t, 2, f.trip.Commands)
-	require.Same(t, script.Fences, f.again.commands[0].script)
+	require.Same(t, script.Fences, f.sending[0].commands[0].script)
 	f.OnReply(0, okReply())
 	f.OnReply(1, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{7, 5000}})
 	require.Equal(t, []Answer{tooLow(7), tooLow(5000)}, f.Answers)
 
 	var votes [][]string
 	for _, c := range built(n, nil, withFence(Acquire, 9, 9, "c"), withFence(Acquire, 9, 9, "d"),
-		withFence(Acquire, 9, 9, "b"), withFence(Acquire, 9, 9, "e")).own.commands {
+		withFence(Acquire, 9, 9, "b"), withFence(Acquire, 9, 9, "e")).sending[0].commands {
 		var keys []string
 		for _, s := range c.singles {
 			keys = append(keys, s.op.Keys.Key(0))
@@ -107,7 +107,7 @@ func TestFence_NoMemberIsTwiceInAVote(t *testing.T) {
 	require.Equal(t, ids.FenceMember(same1), ids.FenceMember(same2))
 	sizes := []int(nil)
 	for _, c := range built(newNode(), nil, withFence(Acquire, 7, 7, same1),
-		withFence(Acquire, 8, 8, same2), withFence(Acquire, 9, 9, same1, same2)).own.commands {
+		withFence(Acquire, 8, 8, same2), withFence(Acquire, 9, 9, same1, same2)).sending[0].commands {
 		if c.fences == vote {
 			sizes = append(sizes, c.members())
 		}
@@ -123,7 +123,7 @@ func TestFence_WhatIsSentOnceMoreHasNoVote(t *testing.T) {
 	f.OnReply(1, integerReply(2))
 	require.Equal(t, Granted, f.Answers[0].Vote)
 	f.buildRetry()
-	f.trip.Commands = len(f.again.commands)
+	f.trip.Commands = len(f.sending[0].commands)
 	require.Equal(t, 3, f.trip.Commands)
 	f.OnReply(0, okReply())
 	f.OnReply(1, integerReply(1))
@@ -142,8 +142,8 @@ func TestFence_AnOperationNeedsItsNumber(t *testing.T) {
 		} {
 			f := built(newNode(), nil, withFence(k, 7, 7, "k"))
 			f.Answers[0] = Answer{Vote: Granted, Replied: true, KeyIndex: -1}
-			for i := range f.own.commands {
-				if p := &f.own.commands[i]; p.fences != 0 {
+			for i := range f.sending[0].commands {
+				if p := &f.sending[0].commands[i]; p.fences != 0 {
 					f.fail(p, 0, failure)
 				}
 			}

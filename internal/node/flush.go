@@ -28,14 +28,13 @@ type Flush struct {
 
 	node     *Node
 	rounds   []roundOfFlush
-	own      Encoding    // commands made for this node of all operations, if nothing is shared
-	directed []*Encoding // that only this node is sent, beside what is shared: see addDirected
-	again    Encoding    // commands of the second try
+	made     []*Encoding // for this node alone
 	sending  []part
 	conn     *link.Conn      // the commands are made for it; nil: none
 	set      link.CommandSet // of conn when the commands were made
-	retry    []command       // not executed, and worth a second try
+	retry    []command       // calls of one set, not executed, and worth a second try
 	alone    []int           // operations to send again without the newer command
+	apart    bool            // and each set of these in a call of its own
 	tooLow   []single        // acquires whose fences were too low
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
@@ -67,14 +66,16 @@ func (n *Node) NewFlush(reading Reading) *Flush {
 	if f == nil {
 		f = new(Flush)
 		f.trip.Receiver = f
-		for _, e := range []*Encoding{&f.own, &f.again} {
-			e.together.refused, e.low = &n.group.refused, &n.group.low
-		}
 	}
 	f.node, f.Reading = n, reading
-	f.own.reset()
-	f.again.reset()
 	return f
+}
+
+// newEncoding returns an Encoding for what is made for this node alone.
+func (f *Flush) newEncoding() *Encoding {
+	e := f.node.group.newEncoding(f.set & link.Tagged)
+	f.made = append(f.made, e)
+	return e
 }
 
 // Add adds an operation. asked: it is for the node.
@@ -88,10 +89,10 @@ func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundO
 
 // recycle takes the memory of a flush whose answers were handled.
 func (n *Node) recycle(f *Flush) {
-	for _, e := range f.directed {
+	for _, e := range f.made {
 		n.group.encodings.Put(e)
 	}
-	clear(f.directed)
+	clear(f.made)
 	clear(f.Ops)
 	clear(f.Answers)
 	clear(f.rounds)
@@ -99,8 +100,8 @@ func (n *Node) recycle(f *Flush) {
 	clear(f.tooLow)
 	clear(f.sending)
 	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
-	f.sending, f.alone, f.directed = f.sending[:0], f.alone[:0], f.directed[:0]
-	f.tooLow = f.tooLow[:0]
+	f.sending, f.alone, f.made = f.sending[:0], f.alone[:0], f.made[:0]
+	f.tooLow, f.apart = f.tooLow[:0], false
 	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
 	f.isOver, f.recorded = false, nil
 	n.group.flushes.Put(f)
@@ -169,7 +170,6 @@ func invalidate(answers []Answer) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set, f.Counts = conn, conn.Commands(), true
-	f.own.set, f.again.set = f.set&link.Tagged, f.set&link.Tagged
 	if f.canShare(now) {
 		at := 0
 		for _, r := range f.rounds {
@@ -179,13 +179,14 @@ func (f *Flush) build(conn *link.Conn) {
 		}
 		return
 	}
+	e := f.newEncoding()
 	for at := range f.Ops {
 		if f.assumeGranted(at) && f.isOfUse(at, now) {
-			f.own.add(at, f.Ops[at].Op())
+			e.add(at, f.Ops[at].Op())
 		}
 	}
-	f.own.end()
-	f.sending = append(f.sending, part{&f.own, 0})
+	e.end()
+	f.sending = append(f.sending, part{e, 0})
 }
 
 // addDirected adds the directed operations of a round, from this index to before that one. They go
@@ -200,8 +201,7 @@ func (f *Flush) addDirected(from, to int, now time.Time) {
 			continue
 		}
 		if e == nil {
-			e = f.node.group.newEncoding(f.set & link.Tagged)
-			f.directed = append(f.directed, e)
+			e = f.newEncoding()
 		}
 		e.add(at, o)
 	}
@@ -250,53 +250,39 @@ func (f *Flush) canShare(now time.Time) bool {
 }
 
 // buildRetry makes commands of what is sent once more: the missing scripts, and the calls that are
-// still of use. Node.order is held.
+// still of use, with the numbers of their fences behind them. Node.order is held.
 func (f *Flush) buildRetry() {
 	f.lastTry = true
-	now := time.Now()
+	now, e := time.Now(), f.newEncoding()
+	e.apart = f.apart
 	for _, at := range f.alone {
 		if f.isOfUse(at, now) {
-			f.again.add(at, f.Ops[at].Op())
+			e.add(at, f.Ops[at].Op())
 		}
 	}
 	for _, s := range script.All() {
-		if f.again.calls(s) || s == script.Fences && len(f.tooLow) > 0 ||
+		if e.calls(s) || s == script.Fences && len(f.tooLow) > 0 ||
 			slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
-			f.again.addLoad(s)
+			e.addLoad(s)
 		}
 	}
-	for _, p := range f.retry {
-		why := func(at int) error { return f.skip(p.index+at, now) }
-		if !slices.ContainsFunc(p.call.Owners, func(at int) bool { return why(at) != nil }) {
-			f.again.addCall(p.script, p.call, p.index)
-			f.againFenced(p)
+	for i := range f.retry {
+		p := &f.retry[i]
+		at := p.call.Owners[0]
+		if err := f.skip(at, now); err != nil {
+			f.fail(p, 0, Answer{LeftNothing: true, Err: err})
 			continue
 		}
-		calls := p.call.Split()
-		for i := range calls {
-			alone := &calls[i]
-			if err := why(alone.Owners[0]); err != nil {
-				f.fail(&command{script: p.script, call: alone}, p.index,
-					Answer{LeftNothing: true, Err: err})
-			} else {
-				f.again.addCall(p.script, alone, p.index)
-			}
+		e.addCall(p.script, p.call)
+		if o := f.Ops[at].Op(); o.Kind == Acquire && o.Keys.Fence() != nil {
+			e.fenced = append(e.fenced, single{o, at})
 		}
 	}
 	if len(f.tooLow) > 0 {
-		f.again.addFence(look, f.tooLow)
+		e.addFence(look, f.tooLow)
 	}
-	f.again.end()
-	f.sending = append(f.sending[:0], part{&f.again, 0})
-}
-
-// againFenced has the numbers of a call that is sent once more sent once more, behind it.
-func (f *Flush) againFenced(p command) {
-	for _, at := range p.call.Owners {
-		if o := f.Ops[p.index+at].Op(); o.Kind == Acquire && o.Keys.Fence() != nil {
-			f.again.fenced = append(f.again.fenced, single{o, p.index + at})
-		}
-	}
+	e.end()
+	f.sending = append(f.sending[:0], part{e, 0})
 }
 
 // exchange sends the commands. OnReply has the replies, and OnEnd the end. Node.order is held, and
@@ -356,11 +342,7 @@ func (f *Flush) command(i int) (p *command, offset int) {
 			i -= len(part.commands)
 			continue
 		}
-		p, offset = &part.commands[i], part.offset
-		if p.call != nil {
-			offset += p.index
-		}
-		return p, offset
+		return &part.commands[i], part.offset
 	}
 	return nil, 0
 }

@@ -21,7 +21,7 @@ func (r *reading) MustLook() bool { return r.looks }
 // were made for the node alone.
 func (f *Flush) parts() (shared, own int) {
 	for _, p := range f.sending {
-		if p.Encoding == &f.own || slices.Contains(f.directed, p.Encoding) {
+		if slices.Contains(f.made, p.Encoding) {
 			own += len(p.commands)
 		} else {
 			shared++
@@ -64,7 +64,7 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			rounds, commands := f.parts()
 			if c.want {
 				require.Equal(t, []int{1, 1}, []int{rounds, commands}, name)
-				require.Equal(t, []string{"SET"}, names(t, f.directed[0]))
+				require.Equal(t, []string{"SET"}, names(t, f.made[0]))
 			} else {
 				require.Equal(t, []int{0, 2}, []int{rounds, commands}, name)
 			}
@@ -102,7 +102,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	for _, p := range f.sending {
 		for i := range p.commands {
 			if c := &p.commands[i]; c.script == nil {
-				sent = append(sent, "SET "+operations[p.offset+c.index].op.Keys.All()[0])
+				sent = append(sent, "SET "+c.singles[0].op.Keys.All()[0])
 			} else {
 				sent = append(sent, c.script.Name+fmt.Sprint(c.call.Keys))
 			}
@@ -112,7 +112,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	rounds, own := f.parts()
 	require.Equal(t, []int{3, 2}, []int{rounds, own})
 	n.recycle(f)
-	require.Empty(t, f.directed)
+	require.Empty(t, f.made)
 }
 
 // The goal: an operation that is of no use any more is not sent, and left nothing.
@@ -129,9 +129,9 @@ func TestFlush_DoesNotSendWhatIsOfNoUse(t *testing.T) {
 		}
 	}
 	f, sent := built(newNode(), nil, operations...), map[string]bool{}
-	for _, p := range f.own.commands {
+	for _, p := range f.sending[0].commands {
 		if p.script == nil {
-			sent[operations[p.index].op.Keys.All()[0]] = true
+			sent[p.singles[0].op.Keys.All()[0]] = true
 			continue
 		}
 		for _, key := range p.call.Keys {
@@ -161,11 +161,12 @@ func TestFlush_DoesNotRetryWhatIsOfNoUse(t *testing.T) {
 		}
 	}
 	f := built(newNode(), nil, operations...)
+	for i := range f.sending[0].commands {
+		f.OnReply(i, errorReply("NOSCRIPT No matching script."))
+	}
 	again := func() (keys []string) {
-		f.again.reset()
-		f.retry = append(f.retry[:0], f.own.commands...)
 		f.buildRetry()
-		for _, p := range f.again.commands {
+		for _, p := range f.sending[0].commands {
 			if p.call != nil {
 				keys = append(keys, p.call.Keys...)
 			}
@@ -206,13 +207,13 @@ func TestFlush_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
 	for _, skip := range []error{nil, ErrSuperseded} {
 		o := wanting(Acquire, time.Minute, keys...)
 		f := built(newNode(), nil, o)
-		require.Len(t, f.own.commands, 3)
+		require.Len(t, f.sending[0].commands, 3)
 		f.OnReply(0, integerReply(1))
 		f.OnReply(1, errorReply("NOSCRIPT No matching script."))
 		f.OnReply(2, integerReply(1))
 		o.skip = skip
 		f.buildRetry()
-		f.trip.Commands = len(f.again.commands)
+		f.trip.Commands = len(f.sending[0].commands)
 		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
 		require.Equal(t, Unknown, f.Answers[0].Vote)
 		require.False(t, f.Answers[0].LeftNothing)

@@ -25,7 +25,6 @@ type together struct {
 	singles []single // of one key each, all with the same TTL
 	sets    []single // of several keys
 	keys    map[string]struct{}
-	refused *refusals.Keys // set once
 }
 
 func (t *together) reset() {
@@ -35,11 +34,11 @@ func (t *together) reset() {
 	clear(t.keys)
 }
 
-// add takes an acquire without a fence, if its keys are probably free. It returns false if the
-// acquire is to have commands of its own.
-func (t *together) add(i int, o *Op) bool {
+// add takes an acquire without a fence, if its keys are probably free: they are not among those
+// that were refused. It returns false if the acquire is to have commands of its own.
+func (t *together) add(i int, o *Op, refused *refusals.Keys) bool {
 	keys := o.Keys.All()
-	if len(keys) > script.MaxKeys || t.refused.HasAny(keys, o.Sent) {
+	if len(keys) > script.MaxKeys || refused.HasAny(keys, o.Sent) {
 		return false
 	}
 	if t.keys == nil {
@@ -77,7 +76,7 @@ func (e *Encoding) addTogether() {
 // addMSETEX adds the command that takes the keys of all these acquires, or none.
 func (e *Encoding) addMSETEX(acquires []single) {
 	if len(acquires) == 1 && acquires[0].op.Keys.Len() == 1 {
-		e.addSET(acquires[0])
+		e.addSET(acquires)
 		return
 	}
 	count := 0
@@ -145,7 +144,7 @@ func (f *Flush) readNewerError(p *command, offset int, text string) (handled boo
 	case p.newer != 0 && code == "NOPERM":
 		f.conn.Forbid(p.newer)
 		f.retryAlone(p, offset)
-		f.again.apart = true // a key that is forbidden has no third try
+		f.apart = true // a key that is forbidden has no third try
 		return true
 	}
 	return false

@@ -87,8 +87,8 @@ func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
 	}
 }
 
-// The goal: a release whose keys have expired is confirmed by that, and dropped. It is kept if it is
-// not known when they expire.
+// The goal: a release whose keys have expired is confirmed by that, and dropped. It is kept if it
+// is not known when they expire.
 func TestPendingReleases_AreDroppedWhenTheirKeysHaveExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()

@@ -45,12 +45,13 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 		f.readFences(p, offset, &r)
 		return
 	case p.script == nil && r.Kind == resp.KindNull:
-		f.Answers[offset+p.index] = Answer{Vote: Refused, LeftNothing: true, Replied: true}
-		f.noteRefused(offset+p.index, 0)
+		at := offset + p.singles[0].index
+		f.Answers[at] = Answer{Vote: Refused, LeftNothing: true, Replied: true}
+		f.noteRefused(at, 0)
 		return
 	case p.script == nil:
 		if r.Kind != resp.KindStatus || string(r.Text) != "OK" {
-			f.Answers[offset+p.index] = Answer{Replied: true, Err: errBadSetReply}
+			f.fail(p, offset, Answer{Replied: true, Err: errBadSetReply})
 		}
 		return
 	case p.call == nil:
@@ -72,17 +73,15 @@ func (f *Flush) readError(p *command, offset int, text string) {
 	case f.readNewerError(p, offset, text):
 	case p.script != nil && p.call == nil:
 		f.loadErr = errors.New(text)
-	case !f.lastTry && p.noPermission(text):
-		// One of several callers' keys is forbidden, which must not fail the others.
-		calls := p.call.Split()
-		for k := range calls {
-			f.retry = append(f.retry, command{script: p.script, call: &calls[k], index: offset})
+	case !f.lastTry && p.call != nil && (p.noPermission(text) || isNoScript(text)):
+		// If one of several callers' keys is forbidden, that must not fail the others.
+		for _, c := range p.call.Split() {
+			c.Owners = []int{offset + c.Owners[0]}
+			f.retry = append(f.retry, command{script: p.script, call: &c})
 		}
-	case p.script != nil && !f.lastTry && strings.HasPrefix(text, "NOSCRIPT"):
-		f.retry = append(f.retry, command{script: p.script, call: p.call, index: offset})
 	default:
 		failure := classifyError(text)
-		if f.loadErr != nil && strings.HasPrefix(text, "NOSCRIPT") {
+		if f.loadErr != nil && isNoScript(text) {
 			failure.Err = f.loadErr
 		}
 		failure.Err = f.node.Link.Hide(failure.Err)
@@ -125,25 +124,20 @@ func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error
 // node may still do that part, whatever happens to the others, for example to those that are sent
 // again.
 func (f *Flush) fail(p *command, offset int, r Answer) {
-	switch {
-	case p.newer != 0:
-		for _, s := range p.singles {
-			f.failOne(offset+s.index, r)
+	if p.call != nil {
+		for _, at := range p.call.Owners {
+			f.failOne(offset+at, r)
 		}
-		return
-	case p.fences == look, p.script != nil && p.call == nil:
-		return
-	case p.fences != 0:
-		for _, s := range p.singles {
-			f.failFenced(offset+s.index, r)
-		}
-		return
-	case p.script == nil:
-		f.failOne(offset+p.index, r)
 		return
 	}
-	for _, at := range p.call.Owners {
-		f.failOne(offset+at, r)
+	for _, s := range p.singles {
+		switch p.fences {
+		case look:
+		case 0:
+			f.failOne(offset+s.index, r)
+		default:
+			f.failFenced(offset+s.index, r)
+		}
 	}
 }
 
@@ -165,6 +159,9 @@ func (o *Op) spansCalls() bool { return o.Keys.Len() > script.MaxKeys }
 // noPermission reports whether the server refused the call because of one of its keys, before it
 // ran the script.
 func (p *command) noPermission(text string) bool {
-	return p.script != nil && len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") &&
+	return len(p.call.Owners) > 1 && strings.HasPrefix(text, "NOPERM") &&
 		!strings.Contains(text, inScriptMarker)
 }
+
+// isNoScript reports whether an error says that the server does not have the script.
+func isNoScript(text string) bool { return strings.HasPrefix(text, "NOSCRIPT") }

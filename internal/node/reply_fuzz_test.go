@@ -113,7 +113,14 @@ func FuzzReplies(f *testing.F) {
 			}
 		}
 		flush, ends := newFlushOf(n, operations...), make(ended, 1)
-		flush.own.set = usable // as in what all nodes share
+		var round Round
+		round.Shared[usable] = n.group.newEncoding(usable)
+		for i, o := range operations {
+			round.Shared.Add(i, &o.op)
+		}
+		round.Shared.End()
+		flush.Reading = new(reading)
+		flush.AddRound(&round, len(operations))
 		n.order.Lock()
 		flush.build(conn)
 		ends.exchange(flush)

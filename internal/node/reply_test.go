@@ -66,10 +66,10 @@ func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 		Ops:     []Operation{wanting(Extend, time.Minute, "k")},
 		Answers: []Answer{{Broken: true, Err: errors.New("reset by peer")}},
 	}
-	f.own.reset()
-	f.own.add(0, f.Ops[0].Op())
-	f.own.end()
-	f.sending = []part{{&f.own, 0}}
+	e := new(Group).newEncoding(0)
+	e.add(0, f.Ops[0].Op())
+	e.end()
+	f.sending = []part{{e, 0}}
 	// Of one set the first key is another's.
 	f.OnReply(0, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
 	require.Equal(t, Refused, f.Answers[0].Vote)
@@ -95,7 +95,7 @@ func TestReply_ARefusedPartLeavesWhatOtherCallsTook(t *testing.T) {
 			keys[i] = fmt.Sprint("k", i)
 		}
 		f := built(newNode(), nil, wanting(test.kind, time.Minute, keys...))
-		last := len(f.own.commands) - 1
+		last := len(f.sending[0].commands) - 1
 		for i := range last {
 			f.OnReply(i, integerReply(1))
 		}
