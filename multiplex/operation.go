@@ -33,10 +33,10 @@ func (o *operation) Record(i int, r node.Answer) {
 	o.place.Round.State.wake()
 }
 
-// Expired reports whether node i need not keep a release any more that it could not answer: what was
-// sent there for the claim has expired. It never has while a stopped server may execute something
-// at any later time, with its whole TTL: what it has not answered, or what a broken connection left
-// behind. The TTL counts from the first call without such doubt.
+// Expired reports whether the node need not keep a release any more that it could not answer: what
+// was sent to node i for the claim has expired. That is never so while a stopped server may execute
+// something at any later time, with its whole TTL: what it has not answered, or what a broken
+// connection left behind. The TTL counts from the first call without such doubt.
 func (o *operation) Expired(i int, now time.Time) bool {
 	c := o.claim
 	c.mu.Lock()

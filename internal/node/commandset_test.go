@@ -138,8 +138,8 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 		f.OnReply(2, integerReply(1))
 		operations[1].skip = ErrSuperseded
 		f.buildRetry()
-		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"}, names(t, f.sending[0].Encoding),
-			"the script may be missing: nothing has used it")
+		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"},
+			names(t, f.sending[0].Encoding), "the script may be missing: nothing has used it")
 		f.OnReply(0, errorReply("NOPERM"))
 		f.OnReply(1, resp.Reply{Kind: resp.KindNull})
 		f.OnReply(2, resp.Reply{Kind: resp.KindStatus, Text: []byte("OK")})
@@ -213,7 +213,8 @@ func TestNewerCommands_AForbiddenKeyFailsNoOther(t *testing.T) {
 		f.OnReply(2, errorReply("NOPERM No permissions to access a key"))
 		require.Zero(t, f.conn.Commands())
 		f.buildRetry()
-		require.Equal(t, []string{"SCRIPT", "EVALSHA", "SET", "SET"}, names(t, f.sending[0].Encoding))
+		require.Equal(t, []string{"SCRIPT", "EVALSHA", "SET", "SET"},
+			names(t, f.sending[0].Encoding))
 		f.OnReply(1, integerReply(1))
 		f.OnReply(2, errorReply("NOPERM No permissions to access a key"))
 		for i, r := range f.Answers {

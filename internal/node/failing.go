@@ -136,17 +136,6 @@ func dropIfUseless(c *link.Conn, answers []Answer) {
 	}
 }
 
-// explainUnanswered gives the reason for a drop to what was not answered because of it.
-func explainUnanswered(c *link.Conn, answers []Answer) {
-	cause := c.DropCause()
-	for i := range answers {
-		r := &answers[i]
-		if cause != nil && (r.Broken || errors.Is(r.Err, link.ErrNotConnected)) {
-			r.Err = cause
-		}
-	}
-}
-
 // countFailures counts the failures among the answers of a flush.
 func (n *Node) countFailures(answers []Answer) {
 	for i := range answers {

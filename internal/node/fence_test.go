@@ -106,8 +106,9 @@ func TestFence_NoMemberIsTwiceInAVote(t *testing.T) {
 	const same1, same2 = "k21", "k301"
 	require.Equal(t, ids.FenceMember(same1), ids.FenceMember(same2))
 	sizes := []int(nil)
-	for _, c := range built(newNode(), nil, withFence(Acquire, 7, 7, same1),
-		withFence(Acquire, 8, 8, same2), withFence(Acquire, 9, 9, same1, same2)).sending[0].commands {
+	f := built(newNode(), nil, withFence(Acquire, 7, 7, same1), withFence(Acquire, 8, 8, same2),
+		withFence(Acquire, 9, 9, same1, same2))
+	for _, c := range f.sending[0].commands {
 		if c.fences == vote {
 			sizes = append(sizes, c.members())
 		}

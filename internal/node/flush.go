@@ -149,18 +149,17 @@ func (f *Flush) end() {
 		dropIfUseless(f.conn, f.Answers)
 	} else {
 		f.Counts = false
-		invalidate(f.Answers)
+		invalidate(f.Answers, cmp.Or(f.conn.DropCause(), link.ErrDataLoss))
 	}
-	explainUnanswered(cmp.Or(f.conn, n.Link.Current()), f.Answers)
 	n.answered(f)
 }
 
 // invalidate makes unknowns of the replies. The server may have forgotten what it has done, and may
 // have replied about keys that it had forgotten.
-func invalidate(answers []Answer) {
+func invalidate(answers []Answer, why error) {
 	for i := range answers {
 		if answers[i].Replied {
-			answers[i] = Answer{Broken: true, Err: link.ErrDataLoss}
+			answers[i] = Answer{Broken: true, Err: why}
 		}
 	}
 }
@@ -307,7 +306,8 @@ func (n *Node) exchange(f *Flush) {
 	queued := conn != nil && conn.Trips.Enqueue(&f.trip) == nil
 	n.order.Unlock()
 	if !queued {
-		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
+		why := cmp.Or(cmp.Or(conn, n.Link.Current()).DropCause(), link.ErrNotConnected)
+		f.failFrom(0, Answer{LeftNothing: true, Err: why})
 		f.end()
 		return
 	}
@@ -326,9 +326,10 @@ func (f *Flush) OnEnd(end trip.End) {
 	f.end()
 }
 
-// lossOf returns why the connection failed. It returns otherwise if the client itself closed it.
+// lossOf returns why the connection was dropped, or has failed. It returns otherwise if the client
+// itself closed it.
 func (n *Node) lossOf(conn *link.Conn, otherwise error) error {
-	if err := conn.Failure(); err != nil {
+	if err := cmp.Or(conn.DropCause(), conn.Failure()); err != nil {
 		return n.Link.Hide(err)
 	}
 	return otherwise

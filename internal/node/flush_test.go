@@ -192,7 +192,7 @@ func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
 	broke := Answer{Broken: true, Err: ErrConnectionLost}
 	done := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
 	answers := []Answer{unsent, broke, done, {Vote: Refused, LeftNothing: true, Replied: true}}
-	invalidate(answers)
+	invalidate(answers, link.ErrDataLoss)
 	doubtful := Answer{Broken: true, Err: link.ErrDataLoss}
 	require.Equal(t, []Answer{unsent, broke, doubtful, doubtful}, answers)
 }
