@@ -79,7 +79,6 @@ type Conn struct {
 	mu       sync.Mutex
 	queue    list   // trips that no write has taken
 	flight   list   // trips that were taken and lack replies
-	spare    list   // memory for the trips of Write
 	answered uint64 // trips, all of whose replies came
 	decoding bool   // the reader uses the first trip of flight
 	cause    error  // why the connection failed; nil before that, and if Close was first

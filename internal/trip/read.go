@@ -134,7 +134,7 @@ func (c *Conn) endCurrent() {
 	t.answered = true
 	var ended list
 	if !t.writing {
-		c.finish(t, &ended)
+		ended.push(t)
 	}
 	c.mu.Unlock()
 	ended.end(Answered)

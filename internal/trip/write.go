@@ -50,12 +50,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	c.mu.Lock()
-	t := c.spare.pop()
-	if t == nil {
-		t = new(Trip)
-	}
-	t.Bytes, t.Commands = c.text[:whole], count
-	err := c.enqueue(t)
+	err := c.enqueue(&Trip{Bytes: c.text[:whole], Commands: count})
 	c.mu.Unlock()
 	if err != nil {
 		return 0, err
@@ -133,7 +128,7 @@ func (c *Conn) endWrite(err error) {
 	}
 	for _, t := range c.taken {
 		if t.writing = false; t.answered {
-			c.finish(t, &answered)
+			answered.push(t)
 		}
 	}
 	broken := c.sweep()
@@ -142,14 +137,4 @@ func (c *Conn) endWrite(err error) {
 	c.taken = c.taken[:0]
 	answered.end(Answered)
 	broken.end(Broken)
-}
-
-// finish puts a trip that was written and answered behind the others that are to be ended. mu is
-// held.
-func (c *Conn) finish(t *Trip, ended *list) {
-	if t.Receiver == nil {
-		t.busy = false
-		ended = &c.spare
-	}
-	ended.push(t)
 }
