@@ -182,6 +182,17 @@ func (a *Attempt) addVote(i int, r node.Answer) {
 	}
 }
 
+// countSplit counts a split vote, once, as soon as the votes of an acquire that failed show it.
+// claim.mu is held.
+func (a *Attempt) countSplit() {
+	if a.splitCounted || a.granted == 0 || a.refused == 0 ||
+		!a.system().IsQuorum(a.granted|a.refused) {
+		return
+	}
+	a.splitCounted = true
+	a.mux.counts.splitVotes.Add(1)
+}
+
 // refusal returns what the refusal of an acquire by node i says: see quorum.Aliases. claim.mu is
 // held.
 func (a *Attempt) refusal(i int, r node.Answer) node.Answer {

@@ -208,6 +208,22 @@ func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
 	return m.submit(m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
+// Extend starts one attempt to let all keys of the claim last for ttl from now. A key that lasts
+// longer keeps its end; if ttl is shorter than an earlier one, the claim needs cleanup. A node that
+// lacks some of the keys gets them again, but does not count for this attempt.
+//
+// It is not sent after sendBefore, when the lease may be over. The caller counts it only if the
+// lease is still valid when Wait returns. Wait waits for NodeTimeout or for minTimeout, whichever
+// is longer. Held says that the lease is lost. batchKeys is as in Acquire.
+func (m *Mux) Extend(c *Claim, ttl time.Duration, sendBefore time.Time, minTimeout time.Duration,
+	batchKeys int,
+) *Attempt {
+	a := m.newAttempt(c, node.Extend, ttl, max(m.timeoutFor(batchKeys), minTimeout), ttl/2)
+	a.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))
+	a.timeout = min(a.timeout, a.maxAge)
+	return m.submit(a)
+}
+
 // Release starts to delete the claim's keys on every node that may have heard of it, if they still
 // hold its token. It comes behind whatever is under way there. It is the claim's last attempt:
 // releasing again returns the same one. It is Won when a quorum of nodes is known not to hold the
@@ -249,6 +265,15 @@ func (m *Mux) submit(a *Attempt) *Attempt {
 	c.begin(a)
 	c.ask(a, a.system().Nodes())
 	return a
+}
+
+// counts are what the Mux counts itself.
+type counts struct{ attempts, splitVotes atomic.Uint64 }
+
+// Attempts returns how many attempts to acquire were sent since New, and how many of them failed
+// because contenders divided the votes.
+func (m *Mux) Attempts() (sent, splitVotes uint64) {
+	return m.counts.attempts.Load(), m.counts.splitVotes.Load()
 }
 
 // all returns all nodes.

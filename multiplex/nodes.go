@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -27,6 +28,16 @@ const (
 	NodeQuarantined = link.Quarantined
 	NodeDown        = link.Down
 	NodeFailing     = link.Failing
+)
+
+// GuardMode is what the restart guard does.
+type GuardMode = guard.Mode
+
+// The modes of the restart guard: see guard.Mode.
+const (
+	GuardAuto   = guard.Auto
+	GuardStrict = guard.Strict
+	GuardOff    = guard.Off
 )
 
 // NodeStatus is what the client knows of one node. lockpipe.NodeStatus has the same fields, and

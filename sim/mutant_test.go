@@ -133,7 +133,7 @@ var brokenRules = []mutant{
 		name: "stale", rule: "8: an extension is sent when the lease is over",
 		finds: "after it ended", from: 2,
 		edit: edit{
-			"multiplex/extend.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n",
+			"multiplex/mux.go", "\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n",
 			"\tif !simrand.Mutant(\"stale\") {\n" +
 				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n\t}\n",
 		},

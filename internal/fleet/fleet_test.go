@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -97,17 +96,10 @@ func (c *client) connect(t *testing.T, at int) (time.Duration, error) {
 func (c *client) renew(t *testing.T, at int) (time.Duration, error) {
 	t.Helper()
 	c.soon[at] = false
-	run := func(_ context.Context, s *script.Script, keys, args []string) (all []string,
-		err error,
-	) {
-		command := append([]string{"EVALSHA", s.SHA, fmt.Sprint(len(keys)), keys[0]}, args...)
-		err = c.conns[at].Do(resp.Step{Command: command, OnReply: func(v resp.Value) error {
-			for _, item := range v.Items {
-				all = append(all, item.Text)
-			}
-			return v.Err()
-		}})
-		return all, err
+	run := func(key string, args []string) ([]string, error) {
+		command := append([]string{"EVALSHA", script.Layouts.SHA, "1", key}, args...)
+		v, err := c.conns[at].Ask(command...)
+		return v.Texts(), err
 	}
 	err := c.nodes[at].Renew(t.Context(), run)
 	return c.nodes[at].Heard().Wait, err

@@ -72,14 +72,13 @@ func (n *Node) Admit(c *resp.Conn, runID string) error {
 }
 
 // Renew leaves the client's entry on the admitted server for longer, and reads those of others. run
-// runs a script that replies with a list of texts. After an error nothing is known, and Heard and
-// FreshUntil are as before.
-func (n *Node) Renew(ctx context.Context, run func(ctx context.Context, s *script.Script,
-	keys, args []string) ([]string, error),
+// runs script.Layouts until ctx ends. After an error nothing is known, and Heard and FreshUntil are
+// as before.
+func (n *Node) Renew(
+	ctx context.Context, run func(key string, args []string) ([]string, error),
 ) error {
-	keys := []string{n.config.Key}
 	err := n.renew(n.server.RunID, func(args []string) ([]string, error) {
-		return run(ctx, script.Layouts, keys, args)
+		return run(n.config.Key, args)
 	})
 	if err != nil && ctx.Err() == nil && !n.warned {
 		n.warned = true

@@ -15,11 +15,11 @@ import (
 func (l *Link) Probe(ctx context.Context) (refusal error, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	v, err := l.run(ctx, script.Probe, []string{l.probeKey}, nil)
+	failed, refusal, err := l.run(ctx, script.Probe, l.probeKey, nil)
 	if err != nil {
 		return nil, false
 	}
-	return probed(v.Texts(), l.replied(v)), true
+	return probed(failed, refusal), true
 }
 
 // ForbiddenError is why a node is of no use whose user may not use a command that locks need.

@@ -1,7 +1,10 @@
 package link
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/lockpipe/lockpipe/script"
@@ -20,17 +23,33 @@ func (l *Link) renewEntry(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	if err := l.layouts.Renew(ctx, l.texts); err != nil &&
-		time.Now().After(l.layouts.FreshUntil()) {
+	err := l.layouts.Renew(ctx, func(key string, args []string) ([]string, error) {
+		texts, refusal, err := l.run(ctx, script.Layouts, key, args)
+		return texts, cmp.Or(err, refusal)
+	})
+	if err != nil && time.Now().After(l.layouts.FreshUntil()) {
 		c.Drop(err)
 	}
 }
 
-// texts runs a script that replies with a list of texts.
-func (l *Link) texts(ctx context.Context, s *script.Script, keys, args []string) ([]string, error) {
-	v, err := l.run(ctx, s, keys, args)
-	if err != nil {
-		return nil, err
+// run runs a script that replies with a list of texts on the newest connection, and loads it if the
+// server does not have it. refusal is the error that the server replied with, without the node's
+// passwords. err is why no reply came.
+func (l *Link) run(ctx context.Context, s *script.Script, key string, args []string) (
+	texts []string, refusal, err error,
+) {
+	c := l.Current()
+	evalsha := append([]string{"EVALSHA", s.SHA, "1", key}, args...)
+	replies, err := c.Trips.Do(ctx, evalsha)
+	if err == nil && replies[0].Kind == '-' && hasWord(replies[0].Err(), "NOSCRIPT") {
+		replies, err = c.Trips.Do(ctx, []string{"SCRIPT", "LOAD", s.Source}, evalsha)
 	}
-	return v.Texts(), l.replied(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := replies[len(replies)-1]
+	if v.Kind == '-' {
+		refusal = l.Hide(errors.New(strings.TrimPrefix(v.Text, "ERR ")))
+	}
+	return v.Texts(), refusal, nil
 }
