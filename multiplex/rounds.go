@@ -77,7 +77,7 @@ func (m *Mux) sealRound(r *round) {
 	s := &r.State
 	s.sealed = time.Now()
 	s.done.Store(uint64(m.all()) &^ r.Readers()) // to the others it never comes
-	s.commands.Shared = m.group.NewEncodings(m.nodes)
+	s.commands.Shared, s.commands.Size = m.group.NewEncodings(m.nodes), len(r.Ops())
 	for i, a := range r.Ops() {
 		if before := a.op.Sent.Add(a.maxAge); a.op.Kind != node.Release &&
 			(s.commands.SendBefore.IsZero() || before.Before(s.commands.SendBefore)) {
@@ -98,7 +98,7 @@ func (m *Mux) read(t *trip) {
 	n := m.nodes[t.Reader]
 	f := n.NewFlush(t)
 	for _, r := range t.Rounds {
-		f.AddRound(&r.State.commands, len(r.Ops()))
+		f.AddRound(&r.State.commands)
 		for _, a := range r.Ops() {
 			f.Add((*operation)(a), a.asks(t.Reader))
 		}

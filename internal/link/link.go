@@ -114,8 +114,7 @@ func New(cfg Config) (*Link, error) {
 	case e.MasterSet != "":
 		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
 	}
-	l.layouts = l.newLayouts()
-	l.guard = l.newGuard()
+	l.newGuard()
 	option := clientOption(e)
 	option.DialCtxFn = l.dial
 	var err error
@@ -125,29 +124,20 @@ func New(cfg Config) (*Link, error) {
 	return l, err
 }
 
-// newLayouts returns what the client leaves and reads of layouts.
-func (l *Link) newLayouts() *fleet.Node {
-	c := fleet.NodeConfig{
-		Name: l.cfg.Endpoint.LayoutName(), Key: l.cfg.Prefix + ids.LayoutsKey,
-		Wait: l.cfg.MaxTTL, RenewSoon: l.RenewSoon,
-	}
+// newGuard makes the restart guard of the node, and what the client leaves and reads of layouts.
+func (l *Link) newGuard() {
+	cfg, extra := &l.cfg, time.Duration(0)
 	if l.masters != nil {
-		c.Wait += l.masters.DeposedFor()
+		extra = l.masters.DeposedFor()
 	}
-	return l.cfg.Fleet.Node(c)
-}
-
-// newGuard returns the restart guard of the node.
-func (l *Link) newGuard() *guard.Guard {
-	cfg := &l.cfg
-	c := guard.Config{
+	l.layouts = cfg.Fleet.Node(fleet.NodeConfig{
+		Name: cfg.Endpoint.LayoutName(), Key: cfg.Prefix + ids.LayoutsKey,
+		Wait: cfg.MaxTTL + extra, RenewSoon: l.RenewSoon,
+	})
+	l.guard = cfg.Peers.Guard(guard.Config{
 		Node: cfg.Index, Name: l.Name(), Key: l.guardKey(), Strict: cfg.Guard == guard.Strict,
-		Layouts: l.layouts, Logger: cfg.Logger, InCluster: cfg.Endpoint.Cluster > 0,
-	}
-	if l.masters != nil {
-		c.Extra = l.masters.DeposedFor()
-	}
-	return cfg.Peers.Guard(c)
+		Extra: extra, InCluster: cfg.Endpoint.Cluster > 0, Layouts: l.layouts, Logger: cfg.Logger,
+	})
 }
 
 // guardKey returns the restart guard's key; "" if the guard is off.

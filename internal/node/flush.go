@@ -27,7 +27,7 @@ type Flush struct {
 	Counts bool
 
 	node     *Node
-	rounds   []roundOfFlush
+	rounds   []*Round
 	made     []*Encoding // for this node alone
 	sending  []part
 	conn     *link.Conn      // the commands are made for it; nil: none
@@ -45,12 +45,6 @@ type Flush struct {
 	trip     trip.Trip
 	isOver   bool          // all answers are there; guarded by Node.mu
 	recorded chan struct{} // closed when the answers were recorded; nil for a trip through the log
-}
-
-// roundOfFlush is a round that the flush carries, with so many operations.
-type roundOfFlush struct {
-	*Round
-	ops int
 }
 
 // part is a part of what is sent.
@@ -84,8 +78,8 @@ func (f *Flush) Add(o Operation, asked bool) {
 	f.Answers = append(f.Answers, Answer{NotAsked: !asked})
 }
 
-// AddRound says that the next operations, so many of them, are those of a round.
-func (f *Flush) AddRound(r *Round, ops int) { f.rounds = append(f.rounds, roundOfFlush{r, ops}) }
+// AddRound says that the next operations are those of a round.
+func (f *Flush) AddRound(r *Round) { f.rounds = append(f.rounds, r) }
 
 // recycle takes the memory of a flush whose answers were handled.
 func (n *Node) recycle(f *Flush) {
@@ -172,9 +166,9 @@ func (f *Flush) build(conn *link.Conn) {
 	if f.canShare(now) {
 		at := 0
 		for _, r := range f.rounds {
-			f.addDirected(at, at+r.ops, now)
+			f.addDirected(at, at+r.Size, now)
 			f.sending = append(f.sending, part{r.Shared[f.set], at})
-			at += r.ops
+			at += r.Size
 		}
 		return
 	}

@@ -55,7 +55,8 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			r.Shared.Add(0, &shared.op)
 			r.Shared.End()
 			f := n.NewFlush(&reading{c.looks})
-			f.AddRound(&r, 2)
+			r.Size = 2
+			f.AddRound(&r)
 			f.Add(shared, true)
 			f.Add(own, true)
 			conn := new(link.Conn)
@@ -95,7 +96,8 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 			}
 		}
 		r.Shared.End()
-		f.AddRound(&r, len(round))
+		r.Size = len(round)
+		f.AddRound(&r)
 	}
 	f.build(&link.Conn{})
 	var sent []string

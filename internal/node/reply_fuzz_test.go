@@ -120,7 +120,8 @@ func FuzzReplies(f *testing.F) {
 		}
 		round.Shared.End()
 		flush.Reading = new(reading)
-		flush.AddRound(&round, len(operations))
+		round.Size = len(operations)
+		flush.AddRound(&round)
 		n.order.Lock()
 		flush.build(conn)
 		ends.exchange(flush)

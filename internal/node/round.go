@@ -22,6 +22,7 @@ type Group struct {
 // of which each node makes commands of its own.
 type Round struct {
 	Shared Encodings
+	Size   int // how many operations it has
 	// SendBefore is when the first of its operations is of no use any more.
 	SendBefore time.Time
 }

@@ -104,7 +104,9 @@ func (q *System) Extension(granted, refused, lostKeys, unknown Nodes) Decision {
 // node that deleted had the token, and one that is gone had lost it. If the others can't be a
 // quorum, another client may have held the keys: Held.
 func (q *System) Release(neverHeld, deleted, gone, unknown Nodes) Decision {
-	d := q.released(neverHeld, deleted|gone, unknown)
+	d := q.together(func(set Nodes) prospects {
+		return release(set, neverHeld, deleted|gone, unknown)
+	})
 	if d != Won || gone == 0 || q.margin(deleted) >= 0 {
 		return d
 	}
@@ -115,12 +117,6 @@ func (q *System) Release(neverHeld, deleted, gone, unknown Nodes) Decision {
 		return Undecided // they say whether they had it
 	}
 	return Won
-}
-
-func (q *System) released(neverHeld, confirmed, unknown Nodes) Decision {
-	return q.together(func(set Nodes) prospects {
-		return release(set, neverHeld, confirmed, unknown)
-	})
 }
 
 // BlocksOtherQuorum reports whether these nodes, which had the keys all the time, are so many that
