@@ -104,9 +104,12 @@ func (n *Node) NotConnected() {
 	rest := n.takePending()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.pending.taken -= len(rest)
-	for _, o := range rest {
-		n.pending.add(o)
+	p, newer := &n.pending, n.pending.list
+	p.list, p.weight, p.taken = rest[:0], 0, p.taken-len(rest)
+	for _, list := range [][]Operation{rest, newer} {
+		for _, o := range list {
+			p.add(o)
+		}
 	}
 }
 
