@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/lockpipe/lockpipe"
@@ -216,4 +217,23 @@ func TestReleaseAll_ReleasesAllThatItCan(t *testing.T) {
 	}
 	require.NoError(t, c.ReleaseAll(t.Context(), got...))
 	nothingLeft(t, nodes)
+}
+
+// The goal: Release waits for the nodes also if it is given a context that ends with the lease, such
+// as that of a function.
+func TestRelease_AContextOfItsOwnLeaseDoesNotCutItShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 3)
+		v.latency(50 * time.Millisecond)
+		c := v.client(t)
+		in := func(ctx context.Context, l *lockpipe.Lease) error { return l.Release(ctx) }
+		require.NoError(t, c.DoAll(t.Context(), []string{"do"}, in))
+		require.NoError(t, c.Elect(t.Context(), "lead", in))
+		l, other := take(t, c, "its context"), take(t, c, "other")
+		require.NoError(t, c.ReleaseAll(l.Context(), l, other))
+		l = take(t, c, "around")
+		around, cancel := context.WithTimeout(t.Context(), time.Microsecond)
+		defer cancel()
+		require.ErrorIs(t, l.Release(l.Bind(around)), context.DeadlineExceeded)
+	})
 }

@@ -99,8 +99,8 @@ type binding struct {
 
 type bindingKey struct{}
 
-// around returns ctx without the effect of the end of this lease by Keep: the context around that
-// which Bind returned, or one that does not end.
+// around returns ctx without the effect of the end of this lease by Keep or Release: the context
+// around that which Bind returned, or one that does not end.
 func (l *Lease) around(ctx context.Context) context.Context {
 	b, bound := ctx.Value(bindingKey{}).(*binding)
 	for ; bound; b, bound = b.outer.Value(bindingKey{}).(*binding) {
@@ -108,7 +108,7 @@ func (l *Lease) around(ctx context.Context) context.Context {
 			ctx = b.outer
 		}
 	}
-	if context.Cause(ctx) == lease.ErrKept {
+	if end := context.Cause(ctx); end == lease.ErrKept || end == lease.ErrReleased {
 		return context.WithoutCancel(ctx)
 	}
 	return ctx
