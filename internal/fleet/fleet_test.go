@@ -96,12 +96,14 @@ func (c *client) connect(t *testing.T, at int) (time.Duration, error) {
 func (c *client) renew(t *testing.T, at int) (time.Duration, error) {
 	t.Helper()
 	c.soon[at] = false
-	run := func(key string, args []string) ([]string, error) {
+	err := c.nodes[at].Renew(func(key string, args []string) (texts []string, refusal, err error) {
 		command := append([]string{"EVALSHA", script.Layouts.SHA, "1", key}, args...)
 		v, err := c.conns[at].Ask(command...)
-		return v.Texts(), err
-	}
-	err := c.nodes[at].Renew(t.Context(), run)
+		if v.Kind == '-' {
+			return nil, err, nil
+		}
+		return v.Texts(), nil, err
+	})
 	return c.nodes[at].Heard().Wait, err
 }
 
@@ -406,6 +408,18 @@ func TestNode_IsNotFreshWithoutRenewals(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, time.Until(c.nodes[0].FreshUntil()), 8*time.Minute)
 	})
+}
+
+// The goal: a lost connection is not told as a permission that is missing.
+func TestNode_ALostConnectionIsNoRefusal(t *testing.T) {
+	all := newServers(1)
+	c := all.client(t, "-", "s", time.Minute, []int{0})
+	require.NoError(t, c.conns[0].Close())
+	_, err := c.renew(t, 0)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "+hset")
+	require.Empty(t, c.log.String())
+	require.NotContains(t, c.nodes[0].Admit(c.conns[0], "x").Error(), "+hset")
 }
 
 // The goal: layouts of any length fit into what a node keeps, and are never the reason for a loss

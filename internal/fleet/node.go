@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -64,23 +63,29 @@ func (f *Fleet) Node(c NodeConfig) *Node {
 // Admit leaves the client's entry on a server before its first vote, and reads those of others.
 // runID is the server's; "" if it does not show it. The error is why the server must not be used.
 func (n *Node) Admit(c *resp.Conn, runID string) error {
-	return n.renew(runID, func(args []string) ([]string, error) {
-		command := append([]string{"EVALSHA", script.Layouts.SHA, "1", n.config.Key}, args...)
-		v, err := c.Ask(command...)
-		return v.Texts(), err
-	})
+	asked := time.Now()
+	command := []string{"EVALSHA", script.Layouts.SHA, "1", n.config.Key}
+	v, err := c.Ask(append(command, n.args(runID)...)...)
+	if err != nil && v.Kind == 0 { // no reply came
+		return err
+	}
+	return n.take(runID, asked, v.Texts(), err)
 }
 
 // Renew leaves the client's entry on the admitted server for longer, and reads those of others. run
-// runs script.Layouts until ctx ends. After an error nothing is known, and Heard and FreshUntil are
-// as before.
+// runs script.Layouts: refusal is the error that the server replied with, and err is why no reply
+// came. After an error nothing is known, and Heard and FreshUntil are as before. The log has only
+// what the server replied: the connector logs a connection that was lost.
 func (n *Node) Renew(
-	ctx context.Context, run func(key string, args []string) ([]string, error),
+	run func(key string, args []string) (texts []string, refusal, err error),
 ) error {
-	err := n.renew(n.server.RunID, func(args []string) ([]string, error) {
-		return run(n.config.Key, args)
-	})
-	if err != nil && ctx.Err() == nil && !n.warned {
+	asked := time.Now()
+	texts, refusal, err := run(n.config.Key, n.args(n.server.RunID))
+	if err != nil {
+		return err
+	}
+	err = n.take(n.server.RunID, asked, texts, refusal)
+	if err != nil && !n.warned {
 		n.warned = true
 		n.fleet.config.Logger.Warn("lockpipe: if that goes on, the node will not vote",
 			slog.String("node", n.config.Name), slog.Any("error", err))
@@ -88,10 +93,10 @@ func (n *Node) Renew(
 	return err
 }
 
-// renew runs script.Layouts with its arguments, and takes its reply. runID is the server's.
-func (n *Node) renew(runID string, run func(args []string) ([]string, error)) error {
-	asked, serverMillis := time.Now(), int64(0)
-	texts, err := run(n.args(runID))
+// take takes the reply of script.Layouts, or the error that the server replied with. runID is the
+// server's.
+func (n *Node) take(runID string, asked time.Time, texts []string, err error) error {
+	serverMillis := int64(0)
 	if err == nil {
 		serverMillis, err = strconv.ParseInt(append(texts, "")[0], 10, 64)
 	}

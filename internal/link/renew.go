@@ -1,7 +1,6 @@
 package link
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -23,9 +22,8 @@ func (l *Link) renewEntry(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, renewTimeout)
 	defer cancel()
-	err := l.layouts.Renew(ctx, func(key string, args []string) ([]string, error) {
-		texts, refusal, err := l.run(ctx, script.Layouts, key, args)
-		return texts, cmp.Or(err, refusal)
+	err := l.layouts.Renew(func(key string, args []string) (texts []string, refusal, err error) {
+		return l.run(ctx, script.Layouts, key, args)
 	})
 	if err != nil && time.Now().After(l.layouts.FreshUntil()) {
 		c.Drop(err)
