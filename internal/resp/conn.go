@@ -141,6 +141,8 @@ func broken(unanswered bool, first Value, err error) error {
 		return fmt.Errorf("%s: %w", first.Text, err)
 	case unanswered && HungUp(err):
 		return ErrUnanswered // by either error: which of them is chance
+	case HungUp(err):
+		return fmt.Errorf("the server has closed the connection, and its log may say why: %w", err)
 	}
 	return err
 }

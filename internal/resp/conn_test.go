@@ -46,7 +46,7 @@ func TestConn_SaysWhyItEnded(t *testing.T) {
 		"":                        resp.ErrUnanswered.Error(),
 		denied:                    "DENIED go away",
 		"-ERR too many\r\n":       "ERR too many: EOF",
-		"+OK\r\n":                 io.EOF.Error(),
+		"+OK\r\n":                 "the server has closed the connection, and its log may say why: EOF",
 		"HTTP/1.1 400\r\n":        resp.ErrNotRedis.Error(),
 		"+OK\r\n+OK\r\n+more\r\n": resp.ErrNotRedis.Error(),
 	} {
