@@ -218,6 +218,8 @@ func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
 	s.args = []string{"--rename-command", "INFO", ""}
 	s.start()
 	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
+	becomes(t, start(t, s.url(), mode(GuardStrict)), 0, NodeDown,
+		"GuardStrict admits no such server") // what the server repeats is cut off behind that
 	up(t, start(t, s.url(), nil))
 }
 
@@ -272,6 +274,8 @@ func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 	s.args = []string{"--rename-command", "INFO", ""}
 	s.start()
 	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
+	becomes(t, start(t, s.url(), mode(GuardStrict)), 0, NodeDown,
+		"GuardStrict admits no such server") // what the server repeats is cut off behind that
 }
 
 // The goal: a master that was a replica for a while has the keys of the other one, and its own

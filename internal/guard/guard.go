@@ -196,8 +196,7 @@ func (g *Guard) withoutRunID(why error) error {
 	case g.memory != "":
 		return fmt.Errorf("it does not show a run_id any more: %w", why)
 	case g.config.Strict:
-		return fmt.Errorf("its restarts can't be noticed (%w), and GuardStrict admits no such "+
-			"server", why)
+		return fmt.Errorf("GuardStrict admits no such server: its restarts go unnoticed: %w", why)
 	}
 	if !g.warned {
 		g.warned = true
