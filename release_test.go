@@ -219,8 +219,8 @@ func TestReleaseAll_ReleasesAllThatItCan(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
-// The goal: Release waits for the nodes also if it is given a context that ends with the lease, such
-// as that of a function.
+// The goal: Release waits for the nodes also if its context ends with the lease, such as that of a
+// function.
 func TestRelease_AContextOfItsOwnLeaseDoesNotCutItShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newFakeNodes(t, 3)
