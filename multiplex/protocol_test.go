@@ -279,23 +279,29 @@ func TestProtocol_AnOddPushIsIgnored(t *testing.T) {
 	}
 }
 
-// The goal: what a server says unasked, on a connection that has been good for long, is in the log.
-// The node is connected again at once.
+// The goal: what a server says unasked, on a connection that has been good for long, is in the log,
+// and so is that the server has ended the connection. The node is connected again at once.
 func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
-	var log journal
-	onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
-		time.Sleep(2*link.StableAfter + link.SilenceGap/2) // between two probes
-		_, err := io.WriteString(actors[0].conn, "-ERR surprise\r\n")
-		require.NoError(t, err)
-		synctest.Wait()
-		require.Contains(t, log.String(),
-			`msg="lockpipe: connection to node lost" node=node-0:6379 `+
-				`error="protocol error: a reply of type '-' that no command asked for"`)
-		// rueidis may still have had the lost connection at the first try. The second try comes
-		// 1 ms later.
-		time.Sleep(link.MinReconnectDelay / 5)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
-	}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	for why, lose := range map[string]func(c net.Conn) error{
+		`"protocol error: a reply of type '-' that no command asked for"`: func(c net.Conn) error {
+			_, err := io.WriteString(c, "-ERR surprise\r\n")
+			return err
+		},
+		"EOF": net.Conn.Close,
+	} {
+		var log journal
+		onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
+			time.Sleep(2*link.StableAfter + link.SilenceGap/2) // between two probes
+			require.NoError(t, lose(actors[0].conn))
+			synctest.Wait()
+			require.Contains(t, log.String(),
+				`msg="lockpipe: connection to node lost" node=node-0:6379 error=`+why)
+			// rueidis may still have had the lost connection at the first try. The second try comes
+			// 1 ms later.
+			time.Sleep(link.MinReconnectDelay / 5)
+			require.Equal(t, NodeUp, m.Nodes()[0].State)
+		}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	}
 }
 
 // The goal: what a server that is full says as soon as it is connected, whatever it is asked, is

@@ -65,7 +65,7 @@ func (l *Link) Run(ctx context.Context) {
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
 			if time.Since(up) > StableAfter || lostData {
 				delay = MinReconnectDelay
-				l.SetState(Connecting, l.connectionErr())
+				l.SetState(Connecting, cmp.Or(l.connectionErr(), c.Failure()))
 				continue
 			}
 			l.SetState(Down, cmp.Or(l.connectionErr(), errUnstable))
