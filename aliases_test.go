@@ -137,6 +137,30 @@ func TestAliases_HaveOneVoteForAnAcquire(t *testing.T) {
 	})
 }
 
+// The goal: a name that leads to another node's server is no spare node, and a probe does not count
+// it. The log and Nodes name both.
+func TestAliases_AreNotReadyForAQuorum(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 2)
+		v.withRunIDs()
+		var log lockedBuffer
+		servers := []int{0, 0, 1}
+		c := v.client(t, v.underNames(servers), logTo(&log))
+		require.NoError(t, c.Ready(t.Context()))
+		require.Zero(t, c.Stats().SpareNodes)
+		require.ErrorContains(t, c.Nodes()[1].Err, "is the same server as "+nameOf(0))
+		require.Contains(t, log.String(), "two nodes have one vote")
+		servers[2] = -1
+		v.drop(1)
+		time.Sleep(time.Second)
+		require.Equal(t, -1, c.Stats().SpareNodes)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		namesTheServer(t, c.Ready(ended), "0", "1")
+	})
+}
+
 // The goal: names that all lead to one server are no quorum, whichever of them is first, and the
 // attempt does not call its own token another's. With fencing it is the same.
 func TestAliases_OfOneServerAloneAreNoQuorum(t *testing.T) {

@@ -149,7 +149,12 @@ func (m *Mux) CanGrantIn(i uint8) bool {
 // SpareNodes returns how many nodes are up beyond a quorum, in the set of any quorum system where
 // they are fewest. Below 0 some claims can't get a quorum now.
 func (m *Mux) SpareNodes() int {
-	up, least := m.nodesWhere(func(s NodeState) bool { return s == NodeUp }), math.MaxInt
+	up, least := quorum.Nodes(0), math.MaxInt
+	for i, n := range m.nodes {
+		if s, _, _ := n.Link.Status(); s == NodeUp { // not of a server that another node leads to
+			up |= quorum.Node(i)
+		}
+	}
 	for i := range m.systems {
 		least = min(least, m.systems[i].Margin(up))
 	}
@@ -184,7 +189,6 @@ func (m *Mux) lacks(i int) bool {
 	bit, lacking := uint64(quorum.Node(i)), m.lacking.Load()
 	switch {
 	case m.waited.Load()&bit != 0:
-		return true
 	case lacking&bit == 0:
 		return false
 	case m.cfg.AllExtended():

@@ -55,8 +55,8 @@ func (p *Peers) setUp(node int, up bool) {
 // heard returns what was heard last on a node.
 func (p *Peers) heard(node int) fleet.Heard { return p.guards[node].config.Layouts.Heard() }
 
-// Joined records that the node votes, on the server that was admitted last. In a Redis Cluster it
-// logs which nodes have one vote with it.
+// Joined records that the node votes, on the server that was admitted last. It logs which nodes
+// have one vote with it.
 func (g *Guard) Joined() {
 	p := g.peers
 	p.setUp(g.config.Node, true)
@@ -68,19 +68,17 @@ func (g *Guard) Joined() {
 	}
 }
 
-// Shared returns why a node in a Redis Cluster has no vote of its own: a node of lower number that
-// votes is on its server. It returns nil if none is.
+// Shared returns why a node has no vote of its own: a node of lower number that votes is on its
+// server. It returns nil if none is.
 func (p *Peers) Shared(node int) error {
-	if !p.guards[node].config.InCluster {
-		return nil
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	slot, runID := p.guards[node].config.InCluster, quorum.Identity(p.heard(node).RunID)
 	for _, set := range p.sets {
 		for i := range node {
-			if set.Has(node) && (set & p.up).Has(i) && p.guards[i].config.InCluster &&
-				p.heard(i).RunID == p.heard(node).RunID && p.heard(i).RunID != "" {
-				return &quorum.SameServerError{Other: p.names[i], Slot: true}
+			if set.Has(node) && (set & p.up).Has(i) && p.guards[i].config.InCluster == slot &&
+				p.heard(i).RunID == runID && runID != "" {
+				return &quorum.SameServerError{Other: p.names[i], Slot: slot}
 			}
 		}
 	}

@@ -53,7 +53,7 @@ type Aliases struct {
 func (a *Aliases) Set(i int, runID string, slot bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if runID = identity(runID); a.runIDs[i] == runID {
+	if runID = Identity(runID); a.runIDs[i] == runID {
 		return
 	}
 	a.runIDs[i] = runID
@@ -80,9 +80,9 @@ func (a *Aliases) Set(i int, runID string, slot bool) {
 	}
 }
 
-// identity is a run_id if it can be taken for one: compatible servers and proxies may show
+// Identity is a run_id if it can be taken for one: compatible servers and proxies may show
 // something that is not unique.
-func identity(runID string) string {
+func Identity(runID string) string {
 	if len(runID) != 40 || strings.Trim(runID, "0123456789abcdef") != "" ||
 		strings.Trim(runID, runID[:1]) == "" {
 		return ""
