@@ -76,9 +76,9 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// remainingWait returns how much longer the attempt waits: until its timeout, and after that while a
-// node that has not answered does not hang. The lookout wakes the caller when a node hangs. claim.mu
-// is held.
+// remainingWait returns how much longer the attempt waits: until its timeout, and after that while
+// a node that has not answered does not hang. The lookout wakes the caller when a node hangs.
+// claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	if began.Before(a.op.Sent) {
 		began = a.op.Sent

@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 23_315
-	maxTrusted = 14_699
+	maxLinked  = 23_067
+	maxTrusted = 14_513
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
