@@ -54,7 +54,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "reply", rule: "3: validity counts from the reply", mix: "blind",
-		finds: "both hold", from: 94,
+		finds: "both hold", from: 117,
 		edit: edit{
 			"internal/locker/attempt.go", "lease.Grant{Sent: a.sent, ",
 			"lease.Grant{Sent: map[bool]lease.Instant{false: a.sent, true: " +
@@ -490,7 +490,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "before", rule: "8: an extension may be sent until the end that it asks for",
-		mix: "rough,busy", finds: "after it ended", from: 448,
+		mix: "rough,busy", finds: "after it ended", from: 476,
 		edit: edit{
 			"lease/extension.go", "\te.SendBefore = t.manager.clock.Time(t.until)\n",
 			"\tif e.SendBefore = t.manager.clock.Time(t.until); simrand.Mutant(\"before\") {\n" +
@@ -651,7 +651,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "lost", rule: "10: an answer counts that came behind the report of a flush",
-		mix: "forgetful,stalled,blind", finds: "both hold", from: 360,
+		mix: "forgetful,stalled,blind", finds: "both hold", from: 590,
 		edit: edit{
 			"internal/node/flush.go", "\tif n.Link.StillValid(f.conn) {\n",
 			"\tif n.Link.StillValid(f.conn) || simrand.Mutant(\"lost\") && f.Counts {\n",

@@ -34,7 +34,7 @@ func TestPendingReleases_OnlyTheyTakeMemory(t *testing.T) {
 		time.Sleep(time.Second - 1)
 		n.NotConnected()
 		require.Equal(t, 8, n.pending.weight)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		n.NotConnected()
 		require.Equal(t, 5, n.pending.weight)
 		require.Len(t, n.takePending(), 1)

@@ -66,7 +66,7 @@ func TestConn_AllocatesNothingForATrip(t *testing.T) {
 	for _, r := range rounds {
 		run := round(t, r.reply, r.commands)
 		run()
-		require.EqualValues(t, 1, testing.AllocsPerRun(100, run), r.name)
+		require.Equal(t, 1, int(testing.AllocsPerRun(100, run)), r.name)
 	}
 }
 

@@ -68,14 +68,14 @@ func TestConn_ReportsAnUnknownTypeFirst(t *testing.T) {
 func TestConn_AllocatesTheTripOfAWrite(t *testing.T) {
 	c := checked(":128\r\n")
 	flush, in := typicalFlush(), make([]byte, 1000)
-	require.EqualValues(t, 1, testing.AllocsPerRun(100, func() {
+	require.Equal(t, 1, int(testing.AllocsPerRun(100, func() {
 		if _, err := c.Write(flush); err != nil {
 			panic(err)
 		}
 		if _, err := c.Read(in); err != nil {
 			panic(err)
 		}
-	}))
+	})))
 }
 
 // typicalFlush is a script call for 128 locks.
