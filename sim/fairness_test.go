@@ -168,7 +168,7 @@ func crowdsAndSets(t *testing.T, seed uint64, processes, callers, sets int) (
 	ofOne, ofBoth []*crowd,
 ) {
 	r := newRun(seed, &Plan{
-		clients: processes, timeout: 50 * time.Millisecond,
+		clients: processes, timeout: 100 * time.Millisecond,
 		latency: 200 * time.Microsecond, spike: 1,
 	})
 	for _, p := range r.processes {

@@ -17,7 +17,7 @@ import (
 func inProcesses(t *testing.T, n int, latency time.Duration, test func(*testing.T, *run)) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRun(1, &Plan{
-			clients: n, timeout: 50 * time.Millisecond, latency: latency, spike: 1,
+			clients: n, timeout: 100 * time.Millisecond, latency: latency, spike: 1,
 		})
 		for _, p := range r.processes {
 			p.startClient()

@@ -14,6 +14,8 @@ const (
 	// its turn behind holders that hold for longer.
 	minReservation = 10 * time.Millisecond
 	maxReservation = time.Second
+	// placeRenewal is how often places for reserved keys are renewed, within line.Node's grace.
+	placeRenewal = 20 * time.Millisecond
 )
 
 // blockedKey returns the key that the call can't get, as far as it knows: another process holds it,
@@ -67,21 +69,28 @@ func (s *waitingCall) begin() *locker.Lease {
 // reserve begins the time of a reservation. A further reservation that begins meanwhile ends with
 // it.
 func (s *waitingCall) reserve() {
-	if s.reserving.IsZero() {
-		s.reserving = time.Now().Add(min(minReservation<<min(s.unused, 10), maxReservation))
+	if now := time.Now(); s.reserving.IsZero() {
+		s.reserving = now.Add(min(minReservation<<min(s.unused, 10), maxReservation))
+		s.renewal = now.Add(placeRenewal)
 	}
 }
 
-// reservedFor returns for how long the call still reserves keys. When that time is over, it ends
-// the reservations.
-func (s *waitingCall) reservedFor() (left time.Duration) {
+// keepReserved keeps the places in the lines for the keys that the call reserves, and ends the
+// reservations when their time is over. It returns when it must be called again.
+func (s *waitingCall) keepReserved() (next time.Duration) {
 	if s.reserving.IsZero() {
 		return line.Forever
 	}
-	if left = time.Until(s.reserving); left > 0 {
-		return left
+	k, now := s.calls.locker, time.Now()
+	if left := s.reserving.Sub(now); left > 0 {
+		if !now.Before(s.renewal) {
+			s.renewal = now.Add(placeRenewal)
+			for _, key := range k.Queue.Reserved(s.turn) {
+				k.Lines.Renew(key)
+			}
+		}
+		return min(left, s.renewal.Sub(now))
 	}
-	k := s.calls.locker
 	s.reserving = time.Time{}
 	if ended := k.Queue.Unreserve(s.turn); len(ended) > 0 {
 		s.unused++

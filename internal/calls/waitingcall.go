@@ -36,6 +36,7 @@ type waitingCall struct {
 	own        string // the token of the last attempt
 	policy     wait.Policy
 	reserving  time.Time         // when its reservations end; zero: there are none
+	renewal    time.Time         // when to renew its places in lines until then
 	unused     int               // how often reservations ended before its turn
 	side       int               // of the key that another process holds: see parts.Mux.Side
 	had, met   map[string]string // of several keys: who had each last, and when it was refused
@@ -80,7 +81,7 @@ func (s *waitingCall) wait() (l *locker.Lease, f *locker.Failure) {
 	for l == nil && f == nil {
 		var delay time.Duration
 		if l, delay, f = s.advance(); delay > 0 {
-			timer.Reset(min(delay, s.reservedFor()))
+			timer.Reset(min(delay, s.keepReserved()))
 			s.sleep(timer.C)
 		}
 	}

@@ -35,8 +35,8 @@
 // overdue, and it is overdue if it is overtaken again and again. The same is true of a call that
 // contended.
 //
-// Among processes a call collects its keys by rule 5, and its process does not leave the line for a
-// reserved key. A reservation that ends too early is repeated, and lasts longer, up to 1 s.
+// Among processes a call collects its keys by rule 5, and its process keeps its place in the line
+// for a reserved key. A reservation that ends too early is repeated, and lasts longer, up to 1 s.
 //
 // # Why there is no deadlock
 //
@@ -236,6 +236,18 @@ func (q *Queue) remove(c *Call, s *changes) {
 	q.endWait(c)
 	q.settle(c.keys, s)
 	q.forget(c)
+}
+
+// Reserved returns the keys that c reserves.
+func (q *Queue) Reserved(c *Call) (keys []string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, k := range c.keys {
+		if k.reserver == c {
+			keys = append(keys, k.name)
+		}
+	}
+	return keys
 }
 
 // Unreserve ends the reservations of c, and returns their keys. No other call reserves these then.

@@ -61,6 +61,20 @@ func (l *Places) Ask(key string, node *Node, wake func()) {
 		l.any.Store(int64(len(l.byKey)))
 	}
 	in.left, in.wake = false, wake
+	l.send(key, in)
+}
+
+// Renew renews the place for a key, if there is one.
+func (l *Places) Renew(key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if in := l.byKey[key]; in != nil && !in.left && in.place.Ticket > 0 {
+		l.send(key, in)
+	}
+}
+
+// send asks the node, unless an answer is to come. mu is held.
+func (l *Places) send(key string, in *inLine) {
 	if in.asking {
 		return
 	}

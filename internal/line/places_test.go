@@ -151,6 +151,26 @@ func TestPlaces_AReportComesAsAWatchBegins(t *testing.T) {
 	node.Close(t.Context())
 }
 
+// The goal: a place is renewed if there is one, and the call that waits for it is notified.
+func TestPlaces_Renew(t *testing.T) {
+	inBubble(t, func(t *testing.T, n *nodes, p *Places) {
+		p.Renew("k")
+		woken := 0
+		p.Ask("k", n.node(1), func() { woken++ })
+		p.Renew("k")
+		require.Equal(t, []string{"asks 1/k 0"}, n.took(), "no ticket is known yet")
+		n.answer(inLine9)
+		p.Renew("k")
+		p.Renew("k")
+		require.Equal(t, []string{"watches 1 7", "asks 1/k 9"}, n.took(), "an answer is to come")
+		n.answer(inLine9)
+		require.Equal(t, 3, woken)
+		p.Leave("k")
+		p.Renew("k")
+		require.Equal(t, []string{"leaves 1/k 9"}, n.took())
+	})
+}
+
 // The goal: a process has one place for a key, which the next of its calls renews, and leaves it
 // once.
 func TestPlaces_OneForAKey(t *testing.T) {
@@ -234,7 +254,7 @@ func TestPlaces_TellsOfTheTurn(t *testing.T) {
 			if test.turn || test.want == "" {
 				return
 			}
-			p.Ask("k", n.node(1), func() { woken++ })
+			p.Renew("k")
 			test.place.Until = time.Now().Add(time.Hour) // an extension that no watch reports
 			n.answer(test.place)
 			require.Equal(t, []string{"asks 1/k 9"}, n.took(), "the watch stays")
