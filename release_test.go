@@ -235,5 +235,16 @@ func TestRelease_AContextOfItsOwnLeaseDoesNotCutItShort(t *testing.T) {
 		around, cancel := context.WithTimeout(t.Context(), time.Microsecond)
 		defer cancel()
 		require.ErrorIs(t, l.Release(l.Bind(around)), context.DeadlineExceeded)
+		for _, bound := range []func(*lockpipe.Lease) context.Context{
+			func(l *lockpipe.Lease) context.Context { return l.Bind(t.Context()) },
+			(*lockpipe.Lease).Context,
+		} {
+			l = take(t, c, "inside")
+			inside, cancel := context.WithTimeout(bound(l), 10*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			require.ErrorIs(t, l.Release(inside), context.DeadlineExceeded)
+			require.Equal(t, 10*time.Millisecond, time.Since(start))
+		}
 	})
 }

@@ -55,7 +55,7 @@ func (s State) IsConnected() bool { return s == Up || s == Failing }
 func (l *Link) State() State { return State(l.state.Load()) }
 
 // Status returns the state, until when a quarantine lasts at most, and why the node is down,
-// quarantined or failing. It says down of a node in a Redis Cluster that has no vote of its own.
+// quarantined or failing. It says down of a node that has no vote of its own.
 func (l *Link) Status() (s State, until time.Time, why error) {
 	shared := l.cfg.Peers.Shared(l.cfg.Index)
 	l.mu.Lock()

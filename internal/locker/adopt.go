@@ -1,6 +1,7 @@
 package locker
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -28,10 +29,12 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 		// The next call of this process asks the nodes, and waits as for another process.
 		k.leaveQueue(l)
 	}
-	votes := a.Wait(l.around(ctx), time.Time{})
+	ctx, cancel := outlive(ctx)
+	defer cancel()
+	votes := a.Wait(ctx, time.Time{})
 	err := l.extensionError(votes)
 	if votes.Result == multiplex.Held && k.clock.Since(until) >= 0 {
-		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: k.clock.Time(until)}
+		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: k.clock.Time(cmp.Or(until, k.clock.Now()))}
 	}
 	k.Outcomes.Released(confirmation(err))
 	return l.named(err)

@@ -99,19 +99,30 @@ type binding struct {
 
 type bindingKey struct{}
 
-// around returns ctx without the effect of the end of this lease by Keep or Release: the context
-// around that which Bind returned, or one that does not end.
-func (l *Lease) around(ctx context.Context) context.Context {
+// outlive returns ctx, or another context if Keep or Release of a lease ends ctx. That one has the
+// deadline of ctx, and ends with the context around those that Bind returned for such leases.
+// cancel must be called.
+func outlive(ctx context.Context) (_ context.Context, cancel context.CancelFunc) {
+	ends := func(why error) bool { return why == lease.ErrKept || why == lease.ErrReleased }
+	cancel = func() {}
+	why, another := context.Cause(ctx), false
+	if why != nil && !ends(why) {
+		return ctx, cancel
+	}
+	deadline, limited := ctx.Deadline()
 	b, bound := ctx.Value(bindingKey{}).(*binding)
 	for ; bound; b, bound = b.outer.Value(bindingKey{}).(*binding) {
-		if b.lease == l {
-			ctx = b.outer
+		if ends(b.lease.Err()) { // ctx may hear of that later
+			ctx, another = b.outer, true
 		}
 	}
-	if end := context.Cause(ctx); end == lease.ErrKept || end == lease.ErrReleased {
-		return context.WithoutCancel(ctx)
+	if ends(context.Cause(ctx)) {
+		ctx, another = context.WithoutCancel(ctx), true
 	}
-	return ctx
+	if another && limited {
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+	}
+	return ctx, cancel
 }
 
 // isOwn reports whether ctx comes from a lease that has one of these keys.

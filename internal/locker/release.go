@@ -53,7 +53,9 @@ func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Tim
 		return l.named(r.end)
 	}
 	k := l.locker
-	votes, err := r.attempt.Wait(l.around(ctx), began), error(nil)
+	ctx, cancel := outlive(ctx)
+	defer cancel()
+	votes, err := r.attempt.Wait(ctx, began), error(nil)
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)
