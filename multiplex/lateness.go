@@ -91,6 +91,9 @@ func (l *lookout) looked(next time.Duration) {
 	default:
 		l.note()
 		l.due = time.Time{}
+		for i := range l.hanging {
+			l.hanging[i].Store(nil) // the next look sees what is true then
+		}
 	}
 }
 
@@ -104,8 +107,12 @@ func (l *lookout) set(d time.Duration) {
 func (l *lookout) note() (now time.Time) {
 	now = time.Now()
 	if !l.due.IsZero() && now.Sub(l.due) >= lateAfter {
-		l.times[l.next] = [2]time.Time{l.due, now}
-		l.next = (l.next + 1) % len(l.times)
+		if newest := &l.times[(l.next+len(l.times)-1)%len(l.times)]; newest[1].Equal(l.due) {
+			newest[1] = now
+		} else {
+			l.times[l.next] = [2]time.Time{l.due, now}
+			l.next = (l.next + 1) % len(l.times)
+		}
 		l.due = now
 	}
 	return now
