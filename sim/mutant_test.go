@@ -667,7 +667,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "alone", rule: "6: an acquire whose MSETEX was refused follows its release",
-		finds: "behind its release", mix: "newer,busy,stalled", from: 6,
+		finds: "behind its release", mix: "newer,busy,stalled", from: 7,
 		edit: edit{
 			"internal/node/flush.go",
 			"\t\tif f.isOfUse(at, now) {\n\t\t\te.add",

@@ -34,7 +34,8 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	votes := a.Wait(ctx, time.Time{})
 	err := l.extensionError(votes)
 	if votes.Result == multiplex.Held && k.clock.Since(until) >= 0 {
-		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: k.clock.Time(cmp.Or(until, k.clock.Now()))}
+		at := k.clock.Time(cmp.Or(until, k.clock.Now())) // Keep may be called again
+		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: at}
 	}
 	k.Outcomes.Released(confirmation(err))
 	return l.named(err)
