@@ -76,9 +76,8 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// remainingWait returns how much longer the attempt waits: until its timeout, and after that while
-// a node that has not answered does not hang. The lookout wakes the caller when a node hangs.
-// claim.mu is held.
+// remainingWait returns how much longer the attempt waits: until its timeout, and then until each
+// node that has not answered hangs, when the lookout wakes the caller. claim.mu is held.
 func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
 	if began.Before(a.op.Sent) {
 		began = a.op.Sent
