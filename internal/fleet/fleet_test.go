@@ -410,7 +410,7 @@ func TestNode_IsNotFreshWithoutRenewals(t *testing.T) {
 	})
 }
 
-// The goal: a lost connection is not told as a permission that is missing.
+// The goal: a lost connection is not logged as a permission that is missing.
 func TestNode_ALostConnectionIsNoRefusal(t *testing.T) {
 	all := newServers(1)
 	c := all.client(t, "-", "s", time.Minute, []int{0})
