@@ -472,7 +472,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "late", rule: "8: an extension that comes late may move a key's end nearer",
-		mix: "rough,returning", finds: "nodes keep it as long", from: 58,
+		mix: "rough,returning", finds: "nodes keep it as long", from: 59,
 		edit: edit{
 			"internal/memorynode/node.go", "e.end == 0 || e.end < n.now()+ttl {",
 			"e.end == 0 || e.end < n.now()+ttl || simrand.Mutant(\"late\") {",
