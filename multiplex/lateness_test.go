@@ -62,6 +62,35 @@ func TestLateness_EndsAlsoIfEachLookIsLate(t *testing.T) {
 	})
 }
 
+// The goal: a process that is late for long is late for all of that time, however often the lookout
+// notes it.
+func TestLateness_TimesThatTouchAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, l := time.Now(), newLookout()
+		for range 3 * len(l.times) {
+			l.looked(0)
+			time.Sleep(2 * lateAfter)
+		}
+		require.Equal(t, time.Since(start), l.late(start))
+	})
+}
+
+// The goal: what the lookout found is forgotten when no round is left. The next attempt does not
+// fail for a node that hung long ago.
+func TestLookout_ForgetsWhatHungWithoutRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLookout()
+		require.True(t, l.noteHanging(1, true, time.Now()))
+		require.False(t, l.noteHanging(1, true, time.Now()))
+		l.looked(time.Second)
+		require.NotNil(t, l.hanging[1].Load())
+		l.rounds = nil
+		l.looked(time.Second)
+		require.Nil(t, l.hanging[1].Load())
+		l.timer.Stop()
+	})
+}
+
 // The goal: the process is late too if its timers are in time, but its goroutines wait for long.
 func TestLateness_GoroutinesThatWait(t *testing.T) {
 	m, _, stop := simulated(1, 1, 0)
