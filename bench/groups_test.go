@@ -45,7 +45,8 @@ func TestGroups_EveryScenarioIsSound(t *testing.T) {
 func TestGroups_SamplesOfHeldLeases(t *testing.T) {
 	t.Parallel()
 	cfg := briefHold()
-	cfg.Nodes, cfg.Groups, cfg.Duration = "inprocess:2", 2, time.Second
+	cfg.Nodes, cfg.Groups = "inprocess:2", 2
+	cfg.Duration = 4 * time.Second // so that a busy machine has time for a sample
 	r, err := Run(t.Context(), cfg)
 	require.NoError(t, err)
 	requireSound(t, r)

@@ -114,9 +114,8 @@ func (h *holdRun) keep(ctx context.Context, r *HoldReport, memory int64) {
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.Duration)
 	defer cancel()
 	start, cpu, extended := time.Now(), process.CPUTime(), fleet.Stats(h.clients).Extended
-	sampler := check.NewSampler(h.groups(), h.groupOf, h.cfg.TTL, func() check.Lease {
-		return h.leases[rand.IntN(len(h.leases))]
-	})
+	pick := func() check.Lease { return h.leases[rand.IntN(len(h.leases))] }
+	sampler := check.NewSampler(h.groups(), h.groupOf, h.cfg.TTL, h.cfg.nodeTimeout, pick)
 	var found check.Samples
 	var sampling sync.WaitGroup
 	sampling.Go(func() { found = sampler.Run(ctx) })

@@ -10,7 +10,7 @@ import (
 
 const (
 	// queryTimeout is how long a node may take for one query, including a connect if that is
-	// needed.
+	// needed. A Sampler waits longer if the Clients do.
 	queryTimeout = time.Second
 	// retryPause is how long a probe leaves a node alone that did not answer. Queries meanwhile are
 	// unanswered at once.
@@ -36,11 +36,12 @@ type answer struct {
 }
 
 // nodeProbe sends queries to one node, one after the other, over a connection of its own. A node
-// that hangs costs its probe queryTimeout, and others nothing.
+// that hangs costs its probe the patience, and others nothing.
 type nodeProbe struct {
-	node    Endpoint
-	ttl     time.Duration // the longest that a key may have to live
-	queries chan query
+	node     Endpoint
+	ttl      time.Duration // the longest that a key may have to live
+	patience time.Duration // for one query, and a connect if that is needed
+	queries  chan query
 
 	// owned by run
 	conn       *conn // nil while there is none
@@ -49,8 +50,10 @@ type nodeProbe struct {
 	why        error     // why not
 }
 
-func newNodeProbe(node Endpoint, ttl time.Duration) *nodeProbe {
-	return &nodeProbe{node: node, ttl: ttl, queries: make(chan query, maxQueries)}
+func newNodeProbe(node Endpoint, ttl, patience time.Duration) *nodeProbe {
+	return &nodeProbe{
+		node: node, ttl: ttl, patience: patience, queries: make(chan query, maxQueries),
+	}
 }
 
 // submit puts a query into the queue. It does not wait.
@@ -101,14 +104,14 @@ func (p *nodeProbe) answer(ctx context.Context, q query) answer {
 	return a
 }
 
-// ask asks the node within queryTimeout. It returns "" if the key is as it must be, else what was
+// ask asks the node within the patience. It returns "" if the key is as it must be, else what was
 // found, and the character in the value.
 func (p *nodeProbe) ask(ctx context.Context, q query) (found string, char byte, err error) {
 	connected := ctx
 	if p.conn == nil {
 		connected, p.cancel = context.WithCancel(ctx)
 	}
-	guard := time.AfterFunc(queryTimeout, p.cancel)
+	guard := time.AfterFunc(p.patience, p.cancel)
 	found, char, err = p.exchange(connected, q)
 	if !guard.Stop() {
 		p.disconnect() // it is broken now, even if the answer has just come

@@ -56,15 +56,17 @@ type Sampler struct {
 
 // NewSampler returns a Sampler of the leases that pick returns, one at each call. groups has the
 // nodes of each group, and groupOf returns the index of a key's group. Several goroutines call pick
-// and groupOf. ttl is the longest that a key may have to live.
-func NewSampler(groups [][]Endpoint, groupOf func(key string) int, ttl time.Duration,
+// and groupOf. ttl is the longest that a key may have to live. The Sampler waits for a node at least
+// as long as Clients with this nodeTimeout.
+func NewSampler(groups [][]Endpoint, groupOf func(key string) int, ttl, nodeTimeout time.Duration,
 	pick func() Lease,
 ) *Sampler {
+	patience := max(queryTimeout, nodeTimeout)
 	s := &Sampler{pick: pick, groupOf: groupOf}
 	for _, nodes := range groups {
 		var probes []*nodeProbe
 		for _, node := range nodes {
-			probes = append(probes, newNodeProbe(node, ttl))
+			probes = append(probes, newNodeProbe(node, ttl, patience))
 		}
 		s.groups = append(s.groups, probes)
 	}

@@ -39,7 +39,7 @@ func (l *fakeLease) Err() error {
 func onlyGroup(string) int { return 0 }
 
 // newTestSampler starts three nodes, and a Sampler of them whose probes run until the test ends.
-func newTestSampler(t *testing.T) (*lockpipetest.Nodes, *Sampler) {
+func newTestSampler(t *testing.T, nodeTimeout time.Duration) (*lockpipetest.Nodes, *Sampler) {
 	t.Helper()
 	nodes, err := lockpipetest.StartInProcess(3)
 	require.NoError(t, err)
@@ -47,7 +47,7 @@ func newTestSampler(t *testing.T) (*lockpipetest.Nodes, *Sampler) {
 	for _, url := range nodes.URLs() {
 		endpoints = append(endpoints, endpointOf(t, url))
 	}
-	s := NewSampler([][]Endpoint{endpoints}, onlyGroup, time.Minute, nil)
+	s := NewSampler([][]Endpoint{endpoints}, onlyGroup, time.Minute, nodeTimeout, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	var probing sync.WaitGroup
 	for _, p := range s.groups[0] {
@@ -79,7 +79,7 @@ func newLease(t *testing.T, nodes *lockpipetest.Nodes, key string) *fakeLease {
 // not if a minority does.
 func TestSampler_FindsMissingLeases(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	samples, missing := uint64(0), uint64(0)
 	for name, damage := range map[string][]string{
 		"gone":          {"DEL", "KEY"},
@@ -110,7 +110,7 @@ func TestSampler_FindsMissingLeases(t *testing.T) {
 // Goal: a lease that has ended in its Client's own view, before or during the sample, is no sample.
 func TestSampler_EndedLeasesDoNotCount(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	released := newLease(t, nodes, "released")
 	released.ended.Store(true)
 	s.sample(t.Context(), released)
@@ -127,7 +127,7 @@ func TestSampler_EndedLeasesDoNotCount(t *testing.T) {
 // missing. A frozen majority is one.
 func TestSampler_FrozenNodes(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	lease := newLease(t, nodes, "key")
 	require.NoError(t, nodes.Freeze(2))
 	const many = 1000 // more than the test has time for if each waited
@@ -144,13 +144,25 @@ func TestSampler_FrozenNodes(t *testing.T) {
 	require.GreaterOrEqual(t, s.found.Unanswered, uint64(2))
 }
 
+// Goal: a node whose answer is late is asked for as long as the Clients wait for it.
+func TestSampler_WaitsAsLongAsTheClients(t *testing.T) {
+	t.Parallel()
+	nodes, s := newTestSampler(t, time.Minute)
+	lease := newLease(t, nodes, "key")
+	require.NoError(t, nodes.Freeze(0))
+	require.NoError(t, nodes.Freeze(1))
+	time.AfterFunc(5*queryTimeout/4, func() { _ = errors.Join(nodes.Thaw(0), nodes.Thaw(1)) })
+	s.sample(t.Context(), lease)
+	require.Equal(t, Samples{Taken: 1}, s.found)
+}
+
 // Goal: a sample ends when a quorum has confirmed the lease. The other nodes need never answer.
 func TestSampler_ASampleEndsWithAQuorum(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	lease := newLease(t, nodes, "key")
 	probes := s.groups[0]
-	probes[2] = newNodeProbe(probes[2].node, time.Minute) // which does not run
+	probes[2] = newNodeProbe(probes[2].node, time.Minute, queryTimeout) // which does not run
 	s.sample(t.Context(), lease)
 	require.Equal(t, Samples{Taken: 1}, s.found)
 }
@@ -158,7 +170,7 @@ func TestSampler_ASampleEndsWithAQuorum(t *testing.T) {
 // Goal: a node that answers again is asked again.
 func TestSampler_ReturnsToANode(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	lease := newLease(t, nodes, "key")
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))
@@ -175,7 +187,7 @@ func TestSampler_ReturnsToANode(t *testing.T) {
 // Goal: a sample ends with its context, whatever the nodes do, and does not count.
 func TestSampler_ASampleEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	nodes, s := newTestSampler(t)
+	nodes, s := newTestSampler(t, 0)
 	lease := newLease(t, nodes, "key")
 	require.NoError(t, nodes.Freeze(0))
 	require.NoError(t, nodes.Freeze(1))
@@ -193,7 +205,7 @@ func TestSampler_RunReturnsWhatItFound(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	picked := atomic.Int64{}
 	groups := [][]Endpoint{{endpointOf(t, nodes.URLs()[0])}}
-	s := NewSampler(groups, onlyGroup, time.Minute, func() Lease {
+	s := NewSampler(groups, onlyGroup, time.Minute, 0, func() Lease {
 		if picked.Add(1) == 20 {
 			cancel()
 		}
@@ -207,7 +219,7 @@ func TestSampler_RunReturnsWhatItFound(t *testing.T) {
 // Goal: only the nodes of a key's group count. A lease that lives on another group is missing.
 func TestSampler_AsksTheGroupOfTheKey(t *testing.T) {
 	t.Parallel()
-	nodes, all := newTestSampler(t)
+	nodes, all := newTestSampler(t, 0)
 	lease := newLease(t, nodes, "key")
 	for group, want := range []Samples{{Taken: 1}, {Taken: 1, Missing: 1}} {
 		s := &Sampler{
@@ -226,7 +238,7 @@ func TestSampler_AsksTheGroupOfTheKey(t *testing.T) {
 
 // Goal: a query that finds too many others is unanswered at once.
 func TestProbe_IsBounded(t *testing.T) {
-	p := newNodeProbe(endpointOf(t, "nowhere"), time.Minute) // and does not run
+	p := newNodeProbe(endpointOf(t, "nowhere"), time.Minute, queryTimeout) // and does not run
 	answers := make(chan answer, maxQueries+1)
 	for range maxQueries + 1 {
 		p.submit(query{answers: answers})
@@ -240,7 +252,7 @@ func TestProbe_IsBounded(t *testing.T) {
 // Goal: a lease is not called missing because the connection of its probe was cut.
 func TestProbe_OutlivesAReset(t *testing.T) {
 	nodes := servertest.Start(t, 1)
-	p := newNodeProbe(endpointOf(t, nodes.URLs()[0]), time.Minute)
+	p := newNodeProbe(endpointOf(t, nodes.URLs()[0]), time.Minute, queryTimeout)
 	defer p.disconnect()
 	for range 3 {
 		a := p.answer(t.Context(), query{key: "k", token: "t"})
