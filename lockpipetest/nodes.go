@@ -14,8 +14,9 @@ const (
 	backendInProcess = "in-process"
 )
 
-// launchAttempts bounds how often the start of a server is tried.
-const launchAttempts = 5
+// launchAttempts bounds how often the start of a server is tried. On Linux one port of five is too
+// high for a server of a cluster.
+const launchAttempts = 20
 
 var (
 	errClosed     = errors.New("the nodes are closed")
