@@ -80,10 +80,9 @@ func (c *Client) leaseEnded(l *locker.Lease, end error) {
 //
 // Close returns when the functions have returned and the nodes have answered, or when ctx ends. So
 // a function must not call Close. If ctx ends first, the error names the releases that were not
-// confirmed. Keys of functions that still run stay locked for the rest of their TTL, and the error
-// says how many these functions are. The Client then cuts the connections in the background, within
-// about three seconds if a node hangs. A second Close returns nil when the first has returned, or
-// when its own ctx ends.
+// confirmed, and says how many functions still run. Their keys stay locked for the rest of their
+// TTL. The Client then cuts the connections in the background, within about three seconds if a node
+// hangs. A second Close returns nil when the first has returned, or when its own ctx ends.
 func (c *Client) Close(ctx context.Context) error {
 	if ctx == nil {
 		return errNilContext
@@ -102,16 +101,17 @@ func (c *Client) Close(ctx context.Context) error {
 	return closeError(failed, held, err)
 }
 
-// closeError names a few of the leases that could not be released.
+// closeError names a few of the leases that could not be released, and what else went wrong.
 func closeError(failed []error, held int, err error) error {
 	switch n := len(failed); {
 	case n > 3:
-		return prefix.Errorf("%d of %d leases, such as: %w; %w; %w", n, held, failed[0], failed[1],
-			failed[2])
+		failed = []error{prefix.Errorf("%d of %d leases, such as: %w", n, held,
+			prefix.Join(failed[:3]))}
 	case n > 0:
-		return prefix.Errorf("%d of %d leases: %w", n, held, prefix.Join(failed))
-	case err != nil:
-		return prefix.Errorf("%w", err)
+		failed = []error{prefix.Errorf("%d of %d leases: %w", n, held, prefix.Join(failed))}
 	}
-	return nil
+	if err != nil && !errors.Is(prefix.Join(failed), err) { // else failed says it
+		failed = append(failed, err)
+	}
+	return prefix.Join(failed)
 }

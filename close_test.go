@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -459,6 +460,32 @@ func TestClose_LeavesTheKeysOfFunctionsThatStillRun(t *testing.T) {
 		require.NotEmpty(t, v.get(0, "k"), "it may still be needed")
 		time.Sleep(9 * time.Second)
 		v.nothingLeft(t)
+		close(goOn)
+		err = <-ended
+		require.ErrorIs(t, err, lockpipe.ErrClosed)
+		require.Equal(t, 1, strings.Count(err.Error(), "client is closed"))
+	})
+}
+
+// The goal: the error of Close names the releases that are not confirmed, and tells the functions
+// that still run too.
+func TestClose_TellsOfReleasesAndOfFunctions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
+		v.hold(t, c, "left")
+		goOn := make(chan struct{})
+		ended := later(func() error {
+			return c.Do(t.Context(), "k", func(context.Context) error { <-goOn; return nil })
+		})
+		synctest.Wait()
+		v.silence(0, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := c.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, `1 of 1 leases: release of "left" not confirmed`)
+		require.ErrorContains(t, err, "1 functions still run")
+		require.Equal(t, 1, strings.Count(err.Error(), "lockpipe:"))
 		close(goOn)
 		require.ErrorIs(t, <-ended, lockpipe.ErrClosed)
 	})

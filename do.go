@@ -54,15 +54,15 @@ func (c *Client) do(ctx context.Context, keys []string,
 	bound, cut := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.locker.Open, func() { cut(ErrClosed) })
 	held, unbind := l.bind(bound)
-	defer func() {
+	defer func() { // if ctx has ended, the release is sent, and waits only for nodes that answer
 		stop()
 		unbind()
 		cut(nil)
-		if context.Cause(bound) == ErrClosed {
+		r := l.Release(context.WithoutCancel(ctx))
+		if context.Cause(bound) == ErrClosed && !errors.Is(r, ErrClosed) {
 			err = errors.Join(err, prefix.Errorf("%.64q: %w", l.Key(), ErrClosed))
 		}
-		// If ctx has ended, the release is sent anyway. It waits only for nodes that answer.
-		if r := l.Release(context.WithoutCancel(ctx)); r != nil {
+		if r != nil {
 			err = errors.Join(err, r)
 		}
 	}()
