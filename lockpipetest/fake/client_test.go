@@ -361,3 +361,26 @@ func TestClient_LosesALeaseOfAnyKey(t *testing.T) {
 		require.ErrorIs(t, l.Err(), lockpipe.ErrLost)
 	}
 }
+
+// The goal: Lose and Expire know the leases that Adopt has taken.
+func TestClient_EndsALeaseThatWasAdopted(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fake.NewClient(t)
+		adopted := func(key string) *lockpipe.Lease {
+			l, err := c.Acquire(t.Context(), key)
+			require.NoError(t, err)
+			require.NoError(t, l.Keep(t.Context(), time.Hour))
+			l, err = c.Adopt(t.Context(), l.Handle())
+			require.NoError(t, err)
+			return l
+		}
+		lost, expired := adopted("a"), adopted("b")
+		c.Lose("a")
+		over(t, lost, lockpipe.ErrLost)
+		c.Expire("b")
+		over(t, expired, lockpipe.ErrExpired)
+		_, err := c.TryAcquire(t.Context(), "b")
+		require.NoError(t, err, "the key is free")
+	})
+}

@@ -69,6 +69,14 @@ func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...lockpipe
 	return c.remember(l), err
 }
 
+// Adopt is Adopt of lockpipe.Client.
+func (c *Client) Adopt(ctx context.Context, handle string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	l, err := c.Client.Adopt(ctx, handle, opts...)
+	return c.remember(l), err
+}
+
 // AcquireAsync is AcquireAsync of lockpipe.Client.
 func (c *Client) AcquireAsync(ctx context.Context, keys []string,
 	done func(*lockpipe.Lease, error), opts ...lockpipe.Option,
