@@ -104,6 +104,15 @@ func (c *Client) AcquireAny(ctx context.Context, keys []string, opts ...lockpipe
 	})
 }
 
+// Adopt is Adopt of lockpipe.Client, with spans. Only the second one has the number of keys.
+func (c *Client) Adopt(ctx context.Context, handle string, opts ...lockpipe.Option) (
+	*lockpipe.Lease, error,
+) {
+	return c.acquire(ctx, "adopt", nil, func() (*lockpipe.Lease, error) {
+		return c.Client.Adopt(ctx, handle, opts...)
+	})
+}
+
 // acquire traces a call that returns one lease. A call without a ctx returns an error at once.
 func (c *Client) acquire(ctx context.Context, call string, keys []string,
 	acquire func() (*lockpipe.Lease, error),

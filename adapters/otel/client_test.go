@@ -138,6 +138,29 @@ func TestClient_SpansWaitingAndHolding(t *testing.T) {
 	})
 }
 
+// The goal: a lease that was handed over is in the trace of the process that adopts it.
+func TestAdopt_SpansItsLease(t *testing.T) {
+	inBubble(t, otellock.Config{}, func(t *testing.T, c *traced) {
+		l, err := c.locks.TryAcquireAll(c.ctx, []string{"a", "b"})
+		require.NoError(t, err)
+		require.NoError(t, l.Keep(c.ctx, time.Hour))
+		l, err = c.Adopt(c.ctx, l.Handle())
+		require.NoError(t, err)
+		span := c.one(t, "lockpipe.acquire")
+		require.Equal(t, "adopt", attributes(span.Attributes)["lockpipe.call"])
+		require.Equal(t, "granted", attributes(span.Attributes)["lockpipe.outcome"])
+		require.NoError(t, l.Release(c.ctx))
+		span = c.one(t, "lockpipe.hold")
+		require.EqualValues(t, 2, attributes(span.Attributes)["lockpipe.keys"])
+		require.Equal(t, "released", attributes(span.Attributes)["lockpipe.outcome"])
+		_, err = c.Adopt(c.ctx, l.Handle())
+		require.ErrorIs(t, err, lockpipe.ErrExpired)
+		span = c.one(t, "lockpipe.acquire")
+		require.Equal(t, "expired", attributes(span.Attributes)["lockpipe.outcome"])
+		requireError(t, span, "lockpipe: lease expired")
+	})
+}
+
 // The goal: a call for many keys has one span until it returns, and one for each lease.
 func TestTryAcquireEach_SpansEachLease(t *testing.T) {
 	inBubble(t, otellock.Config{}, func(t *testing.T, c *traced) {

@@ -135,6 +135,8 @@ func acquireOutcome(err error) string {
 		return "overloaded"
 	case errors.Is(err, lockpipe.ErrHeld):
 		return "held"
+	case errors.Is(err, lockpipe.ErrExpired): // of Adopt; the metrics count it as held
+		return "expired"
 	}
 	return "no_quorum"
 }
