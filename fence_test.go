@@ -107,7 +107,7 @@ func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5, func(t *testing.T, v *fakeNodes, c *lockpipe.Client) {
 		for i := range 3 {
-			v.setFence(i, "k", strconv.Itoa(1<<53-1))
+			v.setFence(i, "k", strconv.FormatInt(1<<53-1, 10))
 		}
 		before := c.Stats().Attempts
 		_, err := c.TryAcquire(t.Context(), "k", lockpipe.WithFencing())
