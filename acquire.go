@@ -10,7 +10,7 @@ import (
 
 // TryAcquire takes key, if nobody holds it, in one attempt of one round trip. It never waits for a
 // holder. The error is ErrHeld, ErrNoQuorum, ErrOverloaded, ErrClosed or ErrInvalid. If ctx ended
-// first, errors.Is finds its error too. After any error nothing is held.
+// first, errors.Is finds its error too, or only that. After any error nothing is held.
 func (c *Client) TryAcquire(ctx context.Context, key string, opts ...Option) (*Lease, error) {
 	keys := [1]string{key}
 	return c.TryAcquireAll(ctx, keys[:], opts...)

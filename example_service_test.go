@@ -44,7 +44,7 @@ func (o *orders) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { _ = lease.Release(context.WithoutCancel(ctx)) }()
-	err = o.take(lease.Bind(ctx), items)
+	err = o.take(lease.Bind(ctx), lease.Keys()) // each once, whatever the request says
 	switch {
 	case lease.Err() != nil: // the locks were gone before the work was done: look at the stock
 		http.Error(w, errors.Join(err, lease.Err()).Error(), http.StatusInternalServerError)

@@ -89,8 +89,8 @@ type OutcomeCount struct {
 	// "lease", "extension" or "release" (a call to release a lease).
 	What string
 	// Kind is that of a call, and otherwise "". It is "try" (TryAcquire, TryAcquireAll,
-	// TryAcquireAny), "wait" (Acquire, AcquireAll, AcquireAny, Do, DoAll, each campaign of Elect),
-	// "each" (a key of TryAcquireEach) or "async" (AcquireAsync).
+	// TryAcquireAny, Adopt), "wait" (Acquire, AcquireAll, AcquireAny, Do, DoAll, each campaign of
+	// Elect), "each" (a key of TryAcquireEach) or "async" (AcquireAsync).
 	Kind string
 	// Outcome is how it ended, one lower-case word. docs/operations.md lists them.
 	Outcome string

@@ -119,10 +119,11 @@ func New[T, R any](client *lockpipe.Client,
 
 // Do runs item with the items of other callers, while one lease holds keys and theirs. It returns
 // the result of item. It waits until run has worked on it, or until ctx ends before run has begun:
-// then errors.Is finds ctx's error, and ErrHeld if keys were in use. Errors of the lease are those
-// of Client.DoAll. The zero result comes with every error but the end of the lease while run worked
-// (ErrLost, ErrExpired or ErrClosed). If run panics, Do panics with the same value. A release that
-// the nodes have not confirmed is no error of Do: it goes on in the background.
+// then errors.Is finds ctx's error, and ErrHeld if another batch had its keys. Do mostly does not
+// know whether another process had them. Errors of the lease are those of Client.DoAll. The zero
+// result comes with every error but the end of the lease while run worked (ErrLost, ErrExpired or
+// ErrClosed). If run panics, Do panics with the same value. A release that the nodes have not
+// confirmed is no error of Do: it goes on in the background.
 // Keys, options or a run that make no sense are ErrInvalid, and nothing was sent.
 func (c *Combiner[T, R]) Do(ctx context.Context, keys []string, item T) (R, error) {
 	e := &entry[T, R]{item: item, since: time.Now(), done: make(chan struct{})}
