@@ -45,16 +45,16 @@ func (e *EndError) Unwrap() error { return e.End }
 
 // expiryError returns how a term ends whose time has run out. mu is held.
 func (t *Term) expiryError() error {
+	why := "" // it is not known: the process was stopped, or the machine suspended
 	switch {
 	case t.ttl == 0:
 		return ErrExpired
 	case t.until == t.maxHoldEnd:
 		return fmt.Errorf("%w: it was held for maxHold", ErrExpired)
-	case t.failed():
-		// As text only: errors.Is must not find the failed try as the end.
-		failure := strings.TrimPrefix(t.cold.failure.Error(), errorPrefix)
-		return fmt.Errorf("%w: it was not extended in time: the last try: %s", ErrLost, failure)
+	case t.failed(): // as text only: errors.Is must not find the failed try as the end
+		why = ": the last try: " + strings.TrimPrefix(t.cold.failure.Error(), errorPrefix)
+	case !t.manager.cfg.QuorumReachable(): // so there was no try
+		why = ": too few nodes can vote"
 	}
-	// No try failed. For instance, the process was stopped, or the machine suspended.
-	return fmt.Errorf("%w: it was not extended in time", ErrLost)
+	return fmt.Errorf("%w: it was not extended in time%s", ErrLost, why)
 }

@@ -326,8 +326,8 @@ func TestManager_CloseEndsEveryTerm(t *testing.T) {
 	})
 }
 
-// The goal: leases that end while nothing can be extended are forgotten, those that were extended
-// by hand continue, and QuorumReachable is not called while nothing is due.
+// The goal: leases that end while nothing can be extended are forgotten and say so, those that were
+// extended by hand continue, and QuorumReachable is not called while nothing is due.
 func TestManager_AnOutageLeavesNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, s := manager(t)
@@ -340,6 +340,7 @@ func TestManager_AnOutageLeavesNothingBehind(t *testing.T) {
 		require.NoError(t, extend(t, other, 40*time.Second))
 		pass(5 * time.Second) // it is not due before another five
 		require.Len(t, s.reported(), 1000)
+		require.Contains(t, s.reported()[0], "not extended in time: too few nodes can vote")
 		require.Zero(t, m.waiting())
 		s.setDown(false)
 		pass(time.Minute)
