@@ -164,6 +164,3 @@ func (s *Slot) UsedMaster() string {
 	defer s.cluster.mu.Unlock()
 	return s.using
 }
-
-// DeposedFor returns DeposedFor.
-func (s *Slot) DeposedFor() time.Duration { return DeposedFor }

@@ -1,9 +1,6 @@
 package endpoint
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Masters finds out which server is the master of one node, if others name it: sentinels, or the
 // servers of a Redis Cluster. All methods are safe for concurrent use.
@@ -21,7 +18,4 @@ type Masters interface {
 	WhyLeave(address string) error
 	// Confirmed reports whether the server in use may be asked for votes now.
 	Confirmed() bool
-	// DeposedFor is for how long a client may use an old master after another client has seen the
-	// new one. A quarantine lasts that much longer.
-	DeposedFor() time.Duration
 }

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"testing"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/stretchr/testify/require"
@@ -22,5 +23,24 @@ func TestGuard_NoFirstUseBehindAnotherServer(t *testing.T) {
 		require.ErrorContains(t, c.look(0), "is another one")
 		f.nodes[0] = memorynode.New(9, 1)
 		require.InDelta(t, forLocks+5*second, c.quarantined(0, reasonRestarted), 0)
+	})
+}
+
+// The goal: when a slot comes back to a server that had it before, the server waits as any that may
+// have missed locks. But the log does not say that the node has a bad name: the cluster leads it to
+// more than one server on purpose.
+func TestGuard_ASlotThatComesBackIsNoBadName(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(1)
+		c := f.client(t, forLocks, func(c *Config) { c.Extra = 4 * second })
+		for c.lookAtAll() < 1 {
+			time.Sleep(lookAgain)
+		}
+		a := f.nodes[0]
+		f.nodes[0] = memorynode.New(9, 1)
+		c.quarantined(0, reasonRestarted)
+		f.nodes[0] = a
+		require.InDelta(t, forLocks+5*second, c.quarantined(0, reasonMissed), 0)
+		require.NotContains(t, c.log.String(), "name")
 	})
 }

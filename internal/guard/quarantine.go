@@ -21,10 +21,10 @@ func (q *Quarantine) Error() string {
 const (
 	reasonRestarted = "it restarted, or another server took its place, and may have lost locks"
 	reasonWiped     = "its key is gone: it was flushed and may have lost locks"
-	reasonReturned  = "its name leads to more than one server: another one was in its place, and " +
-		"this one may have missed locks"
-	reasonNoKey   = "it was never admitted, or it lost its data and maybe locks"
-	reasonForeign = "its key is another memory's: it restarted or has copied data, and may have " +
+	reasonMissed    = "another server was in its place, and this one may have missed locks"
+	reasonReturned  = "its name leads to more than one server: " + reasonMissed
+	reasonNoKey     = "it was never admitted, or it lost its data and maybe locks"
+	reasonForeign   = "its key is another memory's: it restarted or has copied data, and may have " +
 		"lost locks"
 	reasonWaits  = "another client found that it may have lost locks"
 	reasonSilent = "its wait is over, but too few other nodes answer to know that of every client"
@@ -35,6 +35,8 @@ const (
 func (g *Guard) reasonFor(s *sight, before string) string {
 	_, isRecord := parse(s.text)
 	switch {
+	case g.returned && g.config.Extra > 0:
+		return reasonMissed
 	case g.returned:
 		return reasonReturned
 	case before != "" && !s.server.owns(before):

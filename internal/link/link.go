@@ -108,13 +108,16 @@ func New(cfg Config) (*Link, error) {
 		logins:   endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
 		dialer:   endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
 	}
+	extra := time.Duration(0)
 	switch {
 	case e.Cluster > 0:
 		l.masters = cfg.Clusters.Slot(l.logins, cfg.Dial, cfg.Logger, l.leaveDeposed)
+		extra = cluster.DeposedFor
 	case e.MasterSet != "":
 		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+		extra = sentinel.DeposedFor
 	}
-	l.newGuard()
+	l.newGuard(extra)
 	option := clientOption(e)
 	option.DialCtxFn = l.dial
 	var err error
@@ -124,12 +127,10 @@ func New(cfg Config) (*Link, error) {
 	return l, err
 }
 
-// newGuard makes the restart guard of the node, and what the client leaves and reads of layouts.
-func (l *Link) newGuard() {
-	cfg, extra := &l.cfg, time.Duration(0)
-	if l.masters != nil {
-		extra = l.masters.DeposedFor()
-	}
+// newGuard makes the restart guard of the node, and what the client leaves and reads of layouts. A
+// quarantine lasts for extra more than MaxTTL.
+func (l *Link) newGuard(extra time.Duration) {
+	cfg := &l.cfg
 	l.layouts = cfg.Fleet.Node(fleet.NodeConfig{
 		Name: cfg.Endpoint.LayoutName(), Key: cfg.Prefix + ids.LayoutsKey,
 		Wait: cfg.MaxTTL + extra, RenewSoon: l.RenewSoon,

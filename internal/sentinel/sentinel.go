@@ -221,9 +221,6 @@ func (all *Sentinels) WhyLeave(address string) error {
 // Confirmed is always true: sentinels that were cut off are not noticed sooner.
 func (all *Sentinels) Confirmed() bool { return true }
 
-// DeposedFor returns DeposedFor.
-func (all *Sentinels) DeposedFor() time.Duration { return DeposedFor }
-
 // UsedMaster returns the master that the owner connects to.
 func (all *Sentinels) UsedMaster() string {
 	all.mu.Lock()
