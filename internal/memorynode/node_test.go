@@ -160,7 +160,7 @@ func compareFences(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node,
 	look := []string{"EVAL", script.Fences.Source, "1", "fences"}
 	for range 1 + rng.IntN(3) {
 		member := strconv.Itoa(rng.IntN(9))
-		raise = append(raise, strconv.Itoa(1000000000000000+rng.IntN(50)), member)
+		raise = append(raise, strconv.FormatInt(1000000000000000+rng.Int64N(50), 10), member)
 		look = append(look, member)
 	}
 	for _, args := range [][]string{raise, look} {
@@ -188,7 +188,7 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node
 	}
 	longest := 0
 	for _, lasts := range rng.Perm(150) {
-		lasts, runIDs := 1_000_000*lasts, []string{"", "{}", `{"a b": "1"}`}[rng.IntN(3)]
+		lasts, runIDs := 1_000_000*int64(lasts), []string{"", "{}", `{"a b": "1"}`}[rng.IntN(3)]
 		switch rng.IntN(60) {
 		case 0:
 			lasts = 1e16 // more digits than an end may have
@@ -198,7 +198,7 @@ func compareLayouts(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node
 			runIDs = strings.Repeat("x", 96_000) // which others drop
 		}
 		both("EVAL", script.Layouts.Source, "1", "layouts", fmt.Sprint("x", rng.IntN(100)),
-			strconv.Itoa(lasts), fmt.Sprint("o", lasts), runIDs)
+			strconv.FormatInt(lasts, 10), fmt.Sprint("o", lasts), runIDs)
 		longest = max(longest, strings.Count(both("HGETALL", "layouts"), "END"))
 	}
 	require.GreaterOrEqual(t, longest, 63)
