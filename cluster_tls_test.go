@@ -72,7 +72,7 @@ func announce(t *testing.T, c *lockpipetest.Cluster) (names []string, roots *x50
 
 // The goal: with TLS the name that a server announces counts: each certificate is for one alone,
 // and addresses are not dialled. A server that can't be reached under its name is said to be
-// announced by the cluster.
+// announced by the cluster, by the node and by Inspect.
 func TestCluster_TLSChecksTheAnnouncedNames_InRealTime(t *testing.T) {
 	skipIfShort(t, "a cluster with TLS")
 	c := lockpipetest.StartCluster(t)
@@ -108,4 +108,7 @@ func TestCluster_TLSChecksTheAnnouncedNames_InRealTime(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), says)
 	}, "the node does not say what the cluster announces")
 	require.Equal(t, 2, upNodes(client))
+	all, err := client.Inspect(t.Context())
+	require.NoError(t, err)
+	finds(t, all, "slot-2730@"+names[3], lockpipe.SeverityError, says)
 }

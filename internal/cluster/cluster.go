@@ -161,6 +161,7 @@ func (c *Cluster) start(address string, seed bool) {
 		return
 	}
 	e := c.logins.Endpoint().WithAddress(address)
+	e.Cluster, e.MasterSet = 0, "" // it is asked who has a slot, and was not named for one
 	s := &server{
 		Asker: endpoint.NewAsker(e, c.logins, c.dial, c.logger), cluster: c, seed: seed,
 	}

@@ -54,7 +54,7 @@ func NewDialer(e *Endpoint, dial DialFunc, logger *slog.Logger) *Dialer {
 }
 
 // Open makes a connection within Endpoint.DialTimeout. The owner logs in there next. If that takes
-// too long, TimedOut is the error.
+// too long, TimedOut is the error. An error says who has named the server, if others have.
 func (d *Dialer) Open(ctx context.Context) (conn net.Conn, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.Endpoint.DialTimeout)
 	defer cancel()
@@ -77,6 +77,14 @@ func (d *Dialer) Open(ctx context.Context) (conn net.Conn, err error) {
 		err = fmt.Errorf("%w (%w)", err, d.TimedOut())
 	case late && errors.Is(err, context.DeadlineExceeded): // which no caller's context is
 		err = fmt.Errorf("%w (%s)", d.TimedOut(), err.Error())
+	}
+	switch {
+	case err == nil:
+	case e.Cluster > 0:
+		err = fmt.Errorf("the cluster announces %s as the owner of slot %d: %w", e.Address, e.Slot,
+			err)
+	case e.MasterSet != "":
+		err = fmt.Errorf("the sentinels name %s as the master: %w", e.Address, err)
 	}
 	return conn, err
 }

@@ -40,12 +40,6 @@ func (l *Link) dial(
 	t.used = true
 	conn, err := l.dialer.Open(ctx)
 	if err != nil {
-		if e := l.dialer.Endpoint; e.Cluster > 0 {
-			err = fmt.Errorf("the cluster announces %s as the owner of slot %d: %w", e.Address,
-				e.Slot, err)
-		} else if e.MasterSet != "" {
-			err = fmt.Errorf("the sentinels name %s as the master: %w", e.Address, err)
-		}
 		t.dialErr = err
 		return nil, err
 	}

@@ -129,6 +129,8 @@ func TestCheck_EachErrorHasARemedy(t *testing.T) {
 		"the key can't be read: NOPERM this user has no permissions to run":     "give its user the permissions",
 		"DENIED Redis is running in protected mode":                             "set a password on the server",
 		"connection refused": "start it, or correct its URL",
+		"the cluster announces a:1 as the owner of slot 1: dial tcp a:1: connection refused": "correct what it announces",
+		"1 of the cluster's 6 servers name a:1 as the owner of slot 1, and more than":        "mend the partition",
 	} {
 		all := findingsOf(func(f *Facts) {
 			*f = Facts{Node: f.Node, Err: errors.New(says), Status: &Status{State: link.Down}}

@@ -58,6 +58,8 @@ func explained(node *Facts, all []Facts) bool {
 // that matches counts.
 var remedies = [...]struct{ says, do string }{
 	{"no sentinel names the master:", "do what is said for each sentinel, or correct its URL"},
+	{"the cluster announces", "start it, or correct what it announces or its certificate: see " +
+		"docs/operations.md"},
 	{"as the owner of slot", "start the servers that do not answer, have the cluster forget those " +
 		"that are gone, or mend the partition"},
 	{"knows the owner of slot", "do what is said for each server, or correct the cluster's URL"},
