@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/memorynode"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,5 +43,21 @@ func TestGuard_ASlotThatComesBackIsNoBadName(t *testing.T) {
 		f.nodes[0] = a
 		require.InDelta(t, forLocks+5*second, c.quarantined(0, reasonMissed), 0)
 		require.NotContains(t, c.log.String(), "name")
+	})
+}
+
+// The goal: while a fleet moves to more nodes of its cluster, a node's wait ends when a quorum of
+// its own layout was heard, though nodes of the other layout are on the same servers.
+func TestGuard_EachLayoutHearsItsOwnServers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := newFleet(7)
+		for i, server := range []int{0, 1, 2, 0, 0, 2, 2} { // layouts: 0, 1, 2 and 3, 4, 1, 5, 6
+			f.nodes[i] = memorynode.New(20+server, 1)
+		}
+		c := f.client(t, forLocks, func(c *Config) { c.Strict, c.InCluster = true, true })
+		c.peers.sets = []quorum.Nodes{0b111, 0b1111010}
+		require.Zero(t, c.lookAtAll())
+		time.Sleep(forLocks + second)
+		require.Eventually(t, func() bool { return c.lookAtAll() == 7 }, second, lookAgain)
 	})
 }

@@ -105,25 +105,36 @@ func (p *Peers) hasHeard(node int, since, now time.Time) bool {
 	if since.IsZero() {
 		return false
 	}
-	nodes, servers := quorum.Node(node), map[string]bool{p.heard(node).RunID: true}
+	heard := quorum.Nodes(0)
 	for i := range p.guards {
 		switch h := p.heard(i); {
 		case i == node:
 		case !h.At.Before(since):
-			if h.RunID == "" || !servers[h.RunID] {
-				nodes |= quorum.Node(i)
-			}
-			servers[h.RunID] = true
+			heard |= quorum.Node(i)
 		case p.up.Has(i) && now.Sub(since) < hearTimeout:
 			return false
 		}
 	}
 	for _, set := range p.sets {
-		if set.Has(node) && (nodes&set).Count() < quorum.Need(set.Count()) {
+		if set.Has(node) && p.servers(node, heard&set) < quorum.Need(set.Count()) {
 			return false
 		}
 	}
 	return true
+}
+
+// servers returns how many servers a node and these other nodes are. Two without a run_id count as
+// two. mu is held.
+func (p *Peers) servers(node int, others quorum.Nodes) int {
+	seen, all := map[string]bool{p.heard(node).RunID: true}, 1
+	for s := others; s != 0; s &= s - 1 {
+		id := p.heard(s.Lowest()).RunID
+		if id == "" || !seen[id] {
+			all++
+		}
+		seen[id] = true
+	}
+	return all
 }
 
 // askOthers has the other nodes asked for their layout entries soon.
