@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
@@ -151,7 +152,7 @@ func (cfg Config) read() (Config, *parts.Nodes, error) {
 		Config: multiplex.Config{
 			NodeTimeout: cfg.NodeTimeout, TTL: cfg.TTL, MaxTTL: cfg.MaxTTL, Prefix: cfg.Prefix,
 			Dial: cfg.Dial, Credentials: cfg.Credentials, Logger: cfg.Logger,
-			Guard: multiplex.GuardMode(cfg.RestartGuard),
+			Guard: guard.Mode(cfg.RestartGuard),
 		},
 		Nodes: cfg.Nodes, TLS: cfg.TLS, DialTimeout: cfg.DialTimeout,
 		Groups: fleet.Groups(cfg.Groups), Next: fleet.Groups(cfg.Next), Owner: cfg.Owner,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -112,22 +113,21 @@ type QuorumError struct {
 
 // Error counts the votes. Then it names each node whose vote is unknown and why.
 func (e *QuorumError) Error() string {
-	var by [multiplex.NotAwaited + 1]int
+	by := map[string]int{"refused": e.Refused, "failed": e.Unknown - len(e.Nodes)}
 	var each []string
 	for _, n := range e.Nodes {
-		by[n.reason]++
+		by[n.reason()]++
 		each = append(each, n.Error())
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v: %d of %s %s, %d needed", ErrNoQuorum, e.Granted,
 		countNodes(e.Granted+e.Refused+e.Unknown), cmp.Or(e.did, "granted"), e.Need)
 	separator := "; "
-	for i, nodes := range [...]int{
-		e.Refused, by[multiplex.Quarantined], by[multiplex.Down], by[multiplex.TimedOut],
-		by[multiplex.NotAwaited], by[multiplex.Failed] + e.Unknown - len(e.Nodes),
+	for _, reason := range [...]string{
+		"refused", "quarantined", "down", "timed out", "not waited for", "failed",
 	} {
-		if nodes > 0 {
-			fmt.Fprint(&b, separator, nodes, " ", missing[i])
+		if by[reason] > 0 {
+			fmt.Fprint(&b, separator, by[reason], " ", reason)
 			separator = ", "
 		}
 	}
@@ -137,30 +137,17 @@ func (e *QuorumError) Error() string {
 	return b.String()
 }
 
-// missing are the reasons for which nodes did not grant, as QuorumError counts them.
-var missing = [...]string{"refused", "quarantined", "down", "timed out", "not waited for", "failed"}
-
 // missingQuorum counts the nodes of a set: those without an error did what was wanted. It returns
 // nil if they are a quorum.
 func missingQuorum(did string, nodes []holders.Node) *QuorumError {
 	e := &QuorumError{Need: quorum.Need(len(nodes)), did: did}
-	for _, of := range nodes {
-		if of.Err == nil {
+	for _, n := range nodes {
+		if n.Err == nil {
 			e.Granted++
 			continue
 		}
-		n := &NodeError{Node: of.Name, Err: of.Err}
-		var late *holders.TimeoutError
-		switch {
-		case errors.As(of.Err, &late):
-			n.reason = multiplex.TimedOut
-		case of.State == multiplex.NodeQuarantined:
-			n.reason = multiplex.Quarantined
-		case of.State == multiplex.NodeConnecting, of.State == multiplex.NodeDown:
-			n.reason = multiplex.Down
-		}
 		e.Unknown++
-		e.Nodes = append(e.Nodes, n)
+		e.Nodes = append(e.Nodes, &NodeError{n.Name, n.Err, n.State})
 	}
 	if e.Granted >= e.Need {
 		return nil
@@ -191,9 +178,24 @@ func (e *QuorumError) Unwrap() []error {
 // NodeError is what went wrong on one node.
 type NodeError struct {
 	// Node is its address, without user or password.
-	Node   string
-	Err    error
-	reason multiplex.Reason
+	Node  string
+	Err   error
+	state link.State // of the node then
+}
+
+// reason is why the node did not grant, in a few classes.
+func (e *NodeError) reason() string {
+	switch {
+	case errors.As(e.Err, new(*holders.TimeoutError)):
+		return "timed out"
+	case errors.As(e.Err, new(multiplex.NotAwaited)):
+		return "not waited for"
+	case e.state == link.Quarantined:
+		return "quarantined"
+	case e.state == link.Down, errors.Is(e.Err, errConnecting):
+		return "down"
+	}
+	return "failed"
 }
 
 // Error is the node's address and the error.
@@ -217,7 +219,7 @@ func votesError(o multiplex.Outcome) error {
 			Need: o.Need, Granted: o.Granted, Refused: o.Refused, Unknown: o.Unknown, did: o.Did,
 		}
 		for _, n := range o.NoVotes {
-			e.Nodes = append(e.Nodes, &NodeError{Node: n.Node, Err: n.Err, reason: n.Reason})
+			e.Nodes = append(e.Nodes, &NodeError{n.Name, n.Err, n.State})
 		}
 		err = e
 	}
@@ -235,7 +237,7 @@ func failureError(f *locker.Failure) error {
 		return f.End
 	case f.End == ErrExpired:
 		return prefix.Errorf("too few nodes keep the keys: %w", f.End)
-	case f.Votes.Result == 0 && !f.HasWaited: // no attempt was made
+	case f.Votes.Result == 0 && f.WaitedFor == "": // no attempt was made
 		return prefix.Errorf("ctx was already cancelled: %w", f.End)
 	case f.Votes.Result == 0:
 		return prefix.Errorf("%w", f.End)
@@ -244,7 +246,7 @@ func failureError(f *locker.Failure) error {
 	default:
 		err = votesError(f.Votes)
 	}
-	if f.IsHeld() && (f.HasWaited || f.Own) {
+	if f.IsHeld() && (f.WaitedFor != "" || f.Own) {
 		if held := (*HeldError)(nil); errors.As(err, &held) { // only here: it takes memory
 			*held = HeldError{held.Keys, held.Nodes, f.RetryAfter, f.Owner, f.Ahead, f.Own}
 		}
@@ -255,11 +257,10 @@ func failureError(f *locker.Failure) error {
 	if f.End != nil {
 		err = prefix.Errorf("%w: %w", err, f.End)
 	}
-	if !f.HasWaited {
-		return err
+	if f.WaitedFor != "" {
+		err = prefix.Errorf("waited %v for %s: %w", f.Waited.Round(time.Millisecond), f.WaitedFor, err)
 	}
-	keys := prefix.Keys(f.Key, f.MoreKeys)
-	return prefix.Errorf("waited %v for %s: %w", f.Waited.Round(time.Millisecond), keys, err)
+	return err
 }
 
 // errNilContext is ErrInvalid for a ctx that is nil, in every call that takes one.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -95,19 +97,19 @@ func TestErrors_AHeldErrorNamesTheNodes(t *testing.T) {
 func TestErrors_AQuorumErrorCountsFirst(t *testing.T) {
 	err := votesError(multiplex.Outcome{
 		Result: multiplex.NoQuorum, Need: 4, Granted: 1, Refused: 1, Unknown: 6,
-		NoVotes: []multiplex.NoVote{
-			{Node: "a", Reason: multiplex.Down, Err: errors.New("refused")},
-			{Node: "b", Reason: multiplex.TimedOut, Err: errors.New("no answer within 50ms")},
-			{Node: "c", Reason: multiplex.Quarantined, Err: errors.New("quarantined")},
-			{Node: "d", Err: errors.New("OOM")},
-			{Node: "e", Reason: multiplex.Down, Err: errors.New("refused")},
-			{Node: "f", Reason: multiplex.NotAwaited, Err: ErrOverloaded},
+		NoVotes: []holders.Node{
+			{Name: "a", State: link.Down, Err: errors.New("refused")},
+			{Name: "b", Err: &holders.TimeoutError{Timeout: 50 * time.Millisecond}},
+			{Name: "c", State: link.Quarantined, Err: errors.New("quarantined")},
+			{Name: "d", Err: errors.New("OOM")},
+			{Name: "e", State: link.Down, Err: errors.New("refused")},
+			{Name: "f", Err: multiplex.NotAwaited("not needed")},
 		},
 	})
 	require.EqualError(t, err, "lockpipe: no quorum: 1 of 8 nodes granted, 4 needed; 1 refused, "+
 		"1 quarantined, 2 down, 1 timed out, 1 not waited for, 1 failed: a: refused; "+
 		"b: no answer within 50ms; c: quarantined; d: OOM; e: refused; "+
-		"f: "+prefix.Without(ErrOverloaded).Error())
+		"f: not needed")
 	e := &QuorumError{Need: 1, Unknown: 1, Nodes: []*NodeError{{Node: "a", Err: errors.New("OOM")}}}
 	require.EqualError(t, e, "lockpipe: no quorum: 0 of 1 node granted, 1 needed; 1 failed: a: OOM")
 }
@@ -120,8 +122,8 @@ func TestErrors_OfAttemptsArePublic(t *testing.T) {
 		Result: multiplex.Held, Keys: []string{"k"}, Nodes: []string{"a", "b"},
 	}
 	none := multiplex.Outcome{
-		Result: multiplex.NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []multiplex.NoVote{
-			{Node: "a", Err: io.EOF}, {Node: "b", Reason: multiplex.Down, Err: ErrOverloaded},
+		Result: multiplex.NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []holders.Node{
+			{Name: "a", Err: io.EOF}, {Name: "b", State: link.Down, Err: ErrOverloaded},
 		},
 	}
 	for _, ended := range []error{nil, context.Canceled} {
@@ -183,7 +185,7 @@ func TestErrors_AgreeWithTheFailuresOfTheLocker(t *testing.T) {
 			for _, why := range []error{io.EOF, ErrOverloaded, context.Canceled} {
 				all = append(all, locker.Failure{Closing: closing, Votes: multiplex.Outcome{
 					Result: multiplex.NoQuorum, Ended: ended, Unknown: 1,
-					NoVotes: []multiplex.NoVote{{Node: "a", Err: why}},
+					NoVotes: []holders.Node{{Name: "a", Err: why}},
 				}})
 			}
 		}

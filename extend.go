@@ -37,7 +37,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 // if the lease lasts.
 func (l *Lease) validateExtension(ctx context.Context, name string, ttl time.Duration) error {
 	switch {
-	case l.isZero():
+	case l.inner().IsZero():
 		return ErrReleased
 	case ctx == nil:
 		return errNilContext

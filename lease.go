@@ -16,12 +16,9 @@ type Lease locker.Lease
 // inner returns the lease of package locker that l is.
 func (l *Lease) inner() *locker.Lease { return (*locker.Lease)(l) }
 
-// isZero reports whether l is nil or the zero value, which no call of a Client has returned.
-func (l *Lease) isZero() bool { return l.inner().IsZero() }
-
-// of returns what get says of the lease; the zero value for a lease that isZero.
+// of returns what get says of the lease; the zero value for a lease that IsZero.
 func of[T any](l *Lease, get func(*locker.Lease) T) (value T) {
-	if !l.isZero() {
+	if !l.inner().IsZero() {
 		value = get(l.inner())
 	}
 	return value
@@ -55,7 +52,7 @@ func (l *Lease) Until() time.Time { return of(l, (*locker.Lease).Until) }
 // too, and on Linux, macOS and Windows after the machine was suspended. docs/guarantees.md names
 // the exceptions.
 func (l *Lease) Err() error {
-	if l.isZero() {
+	if l.inner().IsZero() {
 		return ErrReleased
 	}
 	return l.inner().Err()
@@ -66,7 +63,7 @@ func (l *Lease) Err() error {
 // lock. It comes from no other context: the context of the acquiring call neither ends it nor gives
 // it values.
 func (l *Lease) Context() context.Context {
-	if l.isZero() {
+	if l.inner().IsZero() {
 		return cancelled(context.Background(), ErrReleased)
 	}
 	return l.inner().Context()
@@ -95,7 +92,7 @@ func (l *Lease) Bind(ctx context.Context) context.Context {
 
 // bind returns the context of Bind. unbind ends it, and frees what the lease's context has of it.
 func (l *Lease) bind(ctx context.Context) (bound context.Context, unbind func()) {
-	if l.isZero() {
+	if l.inner().IsZero() {
 		return cancelled(ctx, ErrReleased), func() {}
 	}
 	return l.inner().Bind(ctx)
@@ -120,7 +117,7 @@ func cancelled(parent context.Context, cause error) context.Context {
 // Release waits for it.
 func (l *Lease) Release(ctx context.Context) error {
 	switch {
-	case l.isZero():
+	case l.inner().IsZero():
 		return nil
 	case ctx == nil:
 		return errNilContext
@@ -136,7 +133,7 @@ func (c *Client) ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	}
 	held := make([]*locker.Lease, 0, len(leases))
 	for _, l := range leases {
-		if !l.isZero() {
+		if !l.inner().IsZero() {
 			held = append(held, l.inner())
 		}
 	}

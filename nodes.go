@@ -5,8 +5,9 @@ import (
 	"iter"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/stats"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Nodes returns what is known of each node now, in the order of Config.Nodes, or of the
@@ -16,7 +17,7 @@ func (c *Client) Nodes() []NodeStatus {
 	nodes, groups := c.mux.Nodes()
 	for i, n := range nodes {
 		if n.Lacking {
-			n.State, n.Until, n.Err = multiplex.NodeQuarantined, time.Now(), errLacking
+			n.State, n.Until, n.Err = link.Quarantined, time.Now(), errLacking
 		}
 		of := func(f stats.NodeFailure) uint64 { return n.Stats.Failures[f] }
 		all = append(all, NodeStatus{
@@ -82,15 +83,15 @@ type NodeState int
 //   - NodeFailing: the node is connected, but answers acquires with errors, such as OOM. The client
 //     still sends them.
 const (
-	NodeConnecting  NodeState = NodeState(multiplex.NodeConnecting)
-	NodeUp          NodeState = NodeState(multiplex.NodeUp)
-	NodeQuarantined NodeState = NodeState(multiplex.NodeQuarantined)
-	NodeDown        NodeState = NodeState(multiplex.NodeDown)
-	NodeFailing     NodeState = NodeState(multiplex.NodeFailing)
+	NodeConnecting  NodeState = NodeState(link.Connecting)
+	NodeUp          NodeState = NodeState(link.Up)
+	NodeQuarantined NodeState = NodeState(link.Quarantined)
+	NodeDown        NodeState = NodeState(link.Down)
+	NodeFailing     NodeState = NodeState(link.Failing)
 )
 
 // String returns the state as one lower-case word.
-func (s NodeState) String() string { return multiplex.NodeState(s).String() }
+func (s NodeState) String() string { return link.State(s).String() }
 
 // NodeStats are counts about one node since New.
 type NodeStats struct {
@@ -156,10 +157,10 @@ type GuardMode int
 //   - GuardStrict: on first use the nodes wait too. A server that shows no run_id is down.
 //   - GuardOff: every server votes at once, and the key is neither read nor written.
 const (
-	GuardAuto   GuardMode = GuardMode(multiplex.GuardAuto)
-	GuardStrict GuardMode = GuardMode(multiplex.GuardStrict)
-	GuardOff    GuardMode = GuardMode(multiplex.GuardOff)
+	GuardAuto   GuardMode = GuardMode(guard.Auto)
+	GuardStrict GuardMode = GuardMode(guard.Strict)
+	GuardOff    GuardMode = GuardMode(guard.Off)
 )
 
 // String returns the mode as one lower-case word.
-func (g GuardMode) String() string { return multiplex.GuardMode(g).String() }
+func (g GuardMode) String() string { return guard.Mode(g).String() }

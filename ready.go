@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/prefix"
-	"github.com/lockpipe/lockpipe/multiplex"
 )
 
 // Ready waits until a quorum of nodes can vote, in each group: the state of so many is NodeUp. Then
@@ -44,7 +44,7 @@ var errConnecting = errors.New("not connected yet")
 func (c *Client) withoutQuorum() *QuorumError {
 	for _, nodes := range c.mux.Sets() {
 		for i := range nodes {
-			if n := &nodes[i]; n.State != multiplex.NodeUp && n.Err == nil {
+			if n := &nodes[i]; n.State != link.Up && n.Err == nil {
 				n.Err = errConnecting
 			}
 		}

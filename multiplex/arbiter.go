@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 )
 
 // Arbiter chooses the node that has the line for a key, given with its prefix. It is the
@@ -18,7 +19,7 @@ import (
 func (m *Mux) Arbiter(system uint8, set int, key string, skip int) int {
 	var up []int
 	for s := m.systems[system].Sets()[set]; s != 0; s &= s - 1 {
-		if i := s.Lowest(); m.nodes[i].Link.State() == NodeUp {
+		if i := s.Lowest(); m.nodes[i].Link.State() == link.Up {
 			up = append(up, i)
 		}
 	}

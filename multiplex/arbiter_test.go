@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -89,20 +90,20 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 		next := m.Arbiter(0, 0, key, 1)
 		require.NotEqual(t, arbiter, next)
 		require.Equal(t, arbiter, m.Arbiter(0, 0, key, 5))
-		m.nodes[arbiter].Link.SetState(NodeDown, errBroken)
+		m.nodes[arbiter].Link.SetState(link.Down, errBroken)
 		require.Equal(t, next, m.Arbiter(0, 0, key, 0))
-		m.nodes[arbiter].Link.SetState(NodeUp, nil)
+		m.nodes[arbiter].Link.SetState(link.Up, nil)
 	}
 	require.Len(t, chosen, 5)
 	for arbiter, times := range chosen {
 		require.InDelta(t, 600, times, 120, "node %d", arbiter)
 	}
 	for _, n := range m.nodes {
-		n.Link.SetState(NodeDown, errBroken)
+		n.Link.SetState(link.Down, errBroken)
 	}
 	require.Equal(t, -1, m.Arbiter(0, 0, "k", 0))
 	for _, n := range m.nodes {
-		n.Link.SetState(NodeUp, nil)
+		n.Link.SetState(link.Up, nil)
 	}
 }
 

@@ -7,13 +7,11 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
-
-// errCallerGone is the error of a node that had not answered when the caller's context ended.
-var errCallerGone = errors.New("no answer before the context ended")
 
 // Attempt is one try over all nodes of one claim: to acquire, extend or release it. When it is
 // returned, it was sent to every node that it concerns. Wait returns the decision.
@@ -198,7 +196,7 @@ func (a *Attempt) countSplit() {
 func (a *Attempt) refusal(i int, r node.Answer) node.Answer {
 	others := a.mux.aliases.Names().Others(i) & a.system().Nodes()
 	if others != 0 {
-		others &= a.mux.nodesWhere(func(s NodeState) bool { return !s.Rejects() })
+		others &= a.mux.nodesWhere(func(s link.State) bool { return !s.Rejects() })
 	}
 	for s := others; s != 0; s &= s - 1 {
 		if same := new(quorum.SameServerError); !errors.As(a.detail(s.Lowest()).err, &same) {

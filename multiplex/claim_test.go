@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
@@ -56,20 +57,20 @@ func comeAndGo(m *Mux, seed uint64) (stop func()) {
 			for {
 				select {
 				case <-over:
-					n.Link.SetState(NodeUp, nil)
+					n.Link.SetState(link.Up, nil)
 					n.Resend()
 					return
 				case <-time.After(time.Duration(1+random.IntN(60_000)) * time.Microsecond):
 				}
 				switch random.IntN(5) {
 				case 0:
-					n.Link.SetState(NodeDown, errBroken)
+					n.Link.SetState(link.Down, errBroken)
 				case 1:
-					n.Link.SetState(NodeConnecting, errBroken)
+					n.Link.SetState(link.Connecting, errBroken)
 				case 2:
 					notify(hangs)
 				default:
-					n.Link.SetState(NodeUp, nil)
+					n.Link.SetState(link.Up, nil)
 				}
 			}
 		})
@@ -207,8 +208,8 @@ func TestClaim_NoAttemptIsLostWhenANodeComesUp(t *testing.T) {
 			case <-over:
 				return
 			default:
-				n.Link.SetState(NodeDown, errBroken)
-				n.Link.SetState(NodeUp, nil)
+				n.Link.SetState(link.Down, errBroken)
+				n.Link.SetState(link.Up, nil)
 			}
 		}
 	})

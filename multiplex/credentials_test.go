@@ -50,9 +50,9 @@ func TestLogin_EachConnectionHasItsOwn(t *testing.T) {
 	require.ErrorContains(t, inspected(), "WRONGPASS")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	ask(t, nodes, 0, "CLIENT", "KILL", "USER", "me")
-	becomes(t, m, 0, NodeDown, "WRONGPASS")
+	becomes(t, m, 0, link.Down, "WRONGPASS")
 	password.Store("second")
-	becomes(t, m, 0, NodeUp, "")
+	becomes(t, m, 0, link.Up, "")
 	require.NoError(t, wait(m.Acquire(claim("k2", "t"), time.Minute, 1), t.Context()))
 }
 
@@ -89,7 +89,7 @@ func TestLogin_AFailureIsNamedWithoutTheSecret(t *testing.T) {
 					}
 				})
 				time.Sleep(time.Minute)
-				require.Equal(t, NodeDown, m.Nodes()[0].State)
+				require.Equal(t, link.Down, m.Nodes()[0].State)
 				require.EqualError(t, m.Nodes()[0].Err, says)
 				failed := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 				closes(t, m)
@@ -123,7 +123,7 @@ func TestLogin_AStuckCallMakesTheNodeDown(t *testing.T) {
 		time.Sleep(endpoint.DialTimeout + endpoint.DialGrace)
 		synctest.Wait()
 		for range 10 {
-			require.Equal(t, NodeDown, m.Nodes()[0].State)
+			require.Equal(t, link.Down, m.Nodes()[0].State)
 			require.ErrorContains(t, m.Nodes()[0].Err, "Config.Credentials has not returned, "+
 				"although")
 			time.Sleep(10 * time.Second)
@@ -178,7 +178,7 @@ func TestLogin_InspectAndTheConnectorAskInTurns(t *testing.T) {
 		up(t, m)
 		hangs() // its own
 		require.EqualValues(t, 3, calls.Load())
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 
 		m.nodes[0].Link.Current().Abandon()
 		time.Sleep(link.MaxReconnectDelay)

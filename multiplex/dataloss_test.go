@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -42,7 +43,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		require.NoError(t, nodes.Thaw(0))
 		err = wait(a, t.Context())
-		becomes(t, m, 0, NodeQuarantined, whyFlushed)
+		becomes(t, m, 0, link.Quarantined, whyFlushed)
 		if ask(t, nodes, 0, "GET", "k") == nil {
 			t.Log("the acquire came before the flush, or not at all")
 		} else {
@@ -100,6 +101,6 @@ func TestDataLoss_BehindTheHandshakeIsNoticed(t *testing.T) {
 			}}, err
 		}
 	})
-	becomes(t, m, 0, NodeQuarantined, "")
-	becomes(t, first, 0, NodeQuarantined, "")
+	becomes(t, m, 0, link.Quarantined, "")
+	becomes(t, first, 0, link.Quarantined, "")
 }

@@ -67,11 +67,11 @@ func TestDial_AStuckCallMakesTheNodeDown(t *testing.T) {
 		ended := time.Now().Add(endpoint.DialTimeout).Format(time.RFC3339)
 		says := "Config.Dial has not returned, although its context ended at " + ended
 		time.Sleep(endpoint.DialTimeout + endpoint.DialGrace - time.Millisecond)
-		require.Equal(t, NodeConnecting, m.Nodes()[0].State)
+		require.Equal(t, link.Connecting, m.Nodes()[0].State)
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		for range 10 {
-			require.Equal(t, NodeDown, m.Nodes()[0].State)
+			require.Equal(t, link.Down, m.Nodes()[0].State)
 			require.EqualError(t, m.Nodes()[0].Err, says)
 			begin := time.Now()
 			err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
@@ -114,7 +114,7 @@ func TestDial_IsRetriedAfterAStuckCall(t *testing.T) {
 		for round := range 5 {
 			time.Sleep(time.Minute)
 			require.EqualValues(t, 1+round, s.calls.Load())
-			require.Equal(t, NodeDown, m.Nodes()[0].State)
+			require.Equal(t, link.Down, m.Nodes()[0].State)
 			wantsClosed(t, s)
 		}
 		time.Sleep(link.MaxReconnectDelay) // the next dial begins
@@ -165,7 +165,7 @@ func TestDial_ACallThatReturnsNothingMakesTheNodeDown(t *testing.T) {
 						}
 					})
 					time.Sleep(time.Minute)
-					require.Equal(t, NodeDown, m.Nodes()[0].State)
+					require.Equal(t, link.Down, m.Nodes()[0].State)
 					require.EqualError(t, m.Nodes()[0].Err, says)
 					closes(t, m)
 					require.Greater(t, dials, 100)
@@ -219,7 +219,7 @@ func TestDial_TLSEndsWithItsTimeout(t *testing.T) {
 				})
 				time.Sleep(endpoint.DialTimeout + endpoint.DialGrace)
 				synctest.Wait()
-				require.Equal(t, NodeDown, m.Nodes()[0].State)
+				require.Equal(t, link.Down, m.Nodes()[0].State)
 				require.ErrorContains(t, m.Nodes()[0].Err, name)
 				require.LessOrEqual(t, closes(t, m), endpoint.DialGrace)
 			})

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -20,10 +21,10 @@ func TestExtensions_AnAdmittedNodeIsSentThem(t *testing.T) {
 			require.NoError(t, extends(t, m, c, 10*time.Second))
 			require.True(t, m.Nodes()[2].Lacking, "not before it returns")
 		}
-		m.nodes[2].Link.SetState(NodeQuarantined, nil)
+		m.nodes[2].Link.SetState(link.Quarantined, nil)
 		require.NoError(t, wait(m.Acquire(c, 10*time.Second, 1), t.Context()))
 		require.NotContains(t, stores[2].left(), "k")
-		m.nodes[2].Link.SetState(NodeUp, nil)
+		m.nodes[2].Link.SetState(link.Up, nil)
 		require.Contains(t, stores[2].left(), "k")
 		require.False(t, m.Nodes()[2].Lacking)
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))

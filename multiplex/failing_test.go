@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -43,21 +44,21 @@ func (d *diary) about(text string) func(*Config) {
 func TestFailing_LeavesADemotedMaster(t *testing.T) {
 	notShort(t, "a real master that is demoted, and is back")
 	t.Parallel()
-	for _, guard := range []GuardMode{GuardAuto, GuardOff} {
+	for _, mode := range []guard.Mode{guard.Auto, guard.Off} {
 		nodes := servertest.Start(t, 1)
-		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = guard })
+		m := start(t, nodes.URLs(), func(c *Config) { waits(3 * time.Second)(c); c.Guard = mode })
 		up(t, m)
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), 3*time.Second, 1), t.Context()))
 		ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
 		require.Equal(t, 1, others(t, nodes, 0), "the server keeps the connection")
 		err := wait(m.Acquire(claim("other", "t"), 3*time.Second, 1), t.Context())
 		require.ErrorContains(t, err, "READONLY")
-		becomes(t, m, 0, NodeDown, "READONLY")
+		becomes(t, m, 0, link.Down, "READONLY")
 		ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
-		if guard == GuardAuto {
-			becomes(t, m, 0, NodeQuarantined, whyRestarted)
+		if mode == guard.Auto {
+			becomes(t, m, 0, link.Quarantined, whyRestarted)
 		}
-		becomes(t, m, 0, NodeUp, "")
+		becomes(t, m, 0, link.Up, "")
 		require.NoError(t, wait(m.Acquire(claim("new", "t"), 3*time.Second, 1), t.Context()))
 	}
 }
@@ -81,8 +82,8 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	master.Store(1)
 	err := wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context())
 	require.ErrorContains(t, err, "READONLY")
-	becomes(t, m, 0, NodeQuarantined, "")
-	becomes(t, m, 0, NodeUp, "")
+	becomes(t, m, 0, link.Quarantined, "")
+	becomes(t, m, 0, link.Up, "")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
 	require.Equal(t, "tA", ask(t, nodes, 1, "GET", "k"))
 	require.Zero(t, others(t, nodes, 0))
@@ -105,8 +106,8 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.Equal(t, 1, m.SpareNodes())
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "1")
-	traffic(t, m, func() bool { return m.Nodes()[0].State == NodeFailing })
-	status := becomes(t, m, 0, NodeFailing, "OOM")
+	traffic(t, m, func() bool { return m.Nodes()[0].State == link.Failing })
+	status := becomes(t, m, 0, link.Failing, "OOM")
 	require.Zero(t, m.SpareNodes())
 	require.True(t, m.QuorumReachable())
 	require.Equal(t, uint64(1), status.Stats.Connects)
@@ -122,10 +123,10 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	require.NoError(t, wait(m.Release(held, 1), t.Context()))
 	require.Eventually(t, func() bool { return ask(t, nodes, 0, "GET", "held") == nil }, patient,
 		often)
-	require.Equal(t, NodeFailing, m.Nodes()[0].State, "an extension and a release are no grants")
+	require.Equal(t, link.Failing, m.Nodes()[0].State, "an extension and a release are no grants")
 
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
-	becomes(t, m, 0, NodeUp, "")
+	becomes(t, m, 0, link.Up, "")
 	require.Equal(t, 1, m.SpareNodes())
 	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
 	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, often)
@@ -170,14 +171,14 @@ func TestFailing_AfterASecondOfErrors(t *testing.T) {
 		node := func() NodeStatus { return m.Nodes()[0] }
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, attempts(t, m, 900*time.Millisecond))
-		require.Equal(t, NodeUp, node().State)
+		require.Equal(t, link.Up, node().State)
 		actors[0].play(nil)
 		require.NoError(t, attempts(t, m, 100*time.Millisecond))
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, attempts(t, m, 900*time.Millisecond))
-		require.Equal(t, NodeUp, node().State, "the second begins behind the last grant")
+		require.Equal(t, link.Up, node().State, "the second begins behind the last grant")
 		require.NoError(t, attempts(t, m, 200*time.Millisecond))
-		require.Equal(t, NodeFailing, node().State)
+		require.Equal(t, link.Failing, node().State)
 		require.ErrorContains(t, node().Err, "MISCONF")
 		require.Zero(t, node().Until)
 		require.Zero(t, m.SpareNodes())
@@ -195,10 +196,10 @@ func TestFailing_AfterASecondOfErrors(t *testing.T) {
 
 		actors[0].play(nil)
 		require.NoError(t, attempts(t, m, 100*time.Millisecond))
-		require.Equal(t, NodeUp, node().State, "a grant ends it")
+		require.Equal(t, link.Up, node().State, "a grant ends it")
 		actors[1].play(nil)
 		time.Sleep(time.Second)
-		require.Equal(t, NodeUp, m.Nodes()[1].State, "a probe ends it")
+		require.Equal(t, link.Up, m.Nodes()[1].State, "a probe ends it")
 		require.Equal(t, int32(2), log.warnings.Load())
 	}, log.about("node is failing"))
 }
@@ -210,14 +211,14 @@ func TestFailing_ANodeThatIsHardlyAskedFailsToo(t *testing.T) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 		time.Sleep(time.Second - time.Millisecond) // as long as errors say nothing
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 		time.Sleep(2 * time.Millisecond)
-		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		require.Equal(t, link.Failing, m.Nodes()[0].State)
 		actors[0].cut() // a new connection has not refused anything
 		time.Sleep(link.MaxReconnectDelay)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 		time.Sleep(time.Hour)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 	})
 }
 
@@ -226,10 +227,10 @@ func TestFailing_NoticesADemotion(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(refusesAll(misconf))
 		require.NoError(t, attempts(t, m, 2*time.Second))
-		require.Equal(t, NodeFailing, m.Nodes()[0].State)
+		require.Equal(t, link.Failing, m.Nodes()[0].State)
 		actors[0].play(refusesAll("-READONLY You can't write against a read only replica.\r\n"))
 		time.Sleep(2 * time.Second)
-		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.Equal(t, link.Down, m.Nodes()[0].State)
 		require.ErrorContains(t, m.Nodes()[0].Err, "READONLY")
 	})
 }
@@ -288,10 +289,10 @@ func TestFailing_NoticesADemotionThatTheHandshakeDoesNotSee(t *testing.T) {
 	shut.Store(true)
 	require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()),
 		"READONLY")
-	becomes(t, m, 0, NodeDown, "out of reach")
+	becomes(t, m, 0, link.Down, "out of reach")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 	shut.Store(false)
-	becomes(t, m, 0, NodeQuarantined, whyRestarted)
+	becomes(t, m, 0, link.Quarantined, whyRestarted)
 }
 
 // The goal: a caller whose keys are forbidden does not make a node fail, also if nobody else asks
@@ -304,11 +305,11 @@ func TestFailing_OneCallersForbiddenKeysAreNoFailure(t *testing.T) {
 	onStage(t, 3, func(t *testing.T, m *Mux, actors []*actor) {
 		actors[0].play(map[string]string{"SET": key})
 		require.NoError(t, attempts(t, m, 10*time.Second))
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 		require.Zero(t, log.warnings.Load())
 		actors[0].play(refusesAll(command))
 		require.NoError(t, attempts(t, m, 3*time.Second))
-		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.Equal(t, link.Down, m.Nodes()[0].State)
 		require.ErrorContains(t, m.Nodes()[0].Err, "its user may not use EVALSHA: NOPERM")
 		require.Equal(t, int32(1), log.warnings.Load())
 	}, log.about("connection to node lost"))
@@ -352,13 +353,13 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		status := m.Nodes()[0]
-		require.Equal(t, NodeDown, status.State)
+		require.Equal(t, link.Down, status.State)
 		require.ErrorContains(t, status.Err, "READONLY")
 		require.Equal(t, uint64(1), status.Stats.Disconnects)
 		require.Equal(t, int32(1), log.warnings.Load())
 		require.LessOrEqual(t, int(dials.Load()), 50)
 		actors[0].play(nil)
 		time.Sleep(link.MaxReconnectDelay)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 	}, log.about("node is down"))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
 
-// Fence has the claim ask for the numbers from first to last, above 0 and up to MaxFence, in
+// Fence has the claim ask for the numbers from first to last, above 0 and up to ids.MaxFence, in
 // addition to its keys. A node grants only if it knows no number of the keys that is not below
 // first. Then it knows last: see node's commands. Fence comes after Init, and before the only
 // attempt to acquire. The caller counts the validity of that attempt from before it took the
@@ -42,9 +42,6 @@ func (c *Claim) Fences() (first, last int64) {
 	return 0, 0
 }
 
-// MaxFence is the highest number of a fence.
-const MaxFence = ids.MaxFence
-
 // FenceTooLow explains, after Wait, an acquire with a fence. seen is the highest fence that a node
 // has answered with, and that a new one can exceed; 0 if there is none. If the attempt failed, or
 // may have failed, because its fence was too low, again is true: try one above seen.
@@ -61,7 +58,7 @@ func (a *Attempt) FenceTooLow() (seen int64, again bool) {
 		i := s.Lowest()
 		var e *node.FenceTooLowError
 		switch err := a.detail(i).err; {
-		case errors.As(err, &e) && e.Seen < MaxFence:
+		case errors.As(err, &e) && e.Seen < ids.MaxFence:
 			behind |= quorum.Node(i)
 			seen = max(seen, e.Seen)
 		case err == node.ErrSuperseded: // by the release

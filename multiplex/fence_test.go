@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -24,7 +25,7 @@ func TestFence_TooLowIsExplained(t *testing.T) {
 		node.Answer{Err: &node.FenceTooLowError{Seen: 7}}
 	e := node.Answer{Err: errors.New("LOADING")}
 	r, top := node.Answer{Vote: node.Refused, Replied: true},
-		node.Answer{Err: &node.FenceTooLowError{Seen: MaxFence}}
+		node.Answer{Err: &node.FenceTooLowError{Seen: ids.MaxFence}}
 	synctest.Test(t, func(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()

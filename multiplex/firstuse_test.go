@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
 )
@@ -40,7 +41,7 @@ func TestFirstUse_IsAtOnceForAllClients(t *testing.T) {
 		clients.Wait()
 		late := start(t, nodes.URLs(), func(c *Config) { c.Prefix = prefix })
 		for i := range nodes.Len() {
-			becomes(t, late, i, NodeUp, "")
+			becomes(t, late, i, link.Up, "")
 			require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", prefix+
 				"lockpipe:admitted"))
 			require.EqualValues(t, -1, ask(t, nodes, i, "PTTL", prefix+"lockpipe:admitted"))
@@ -57,8 +58,8 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	m := start(t, nodes.URLs(), nil)
 	waitsFor := "waiting for " + m.nodes[2].Link.Name() + " to decide whether the nodes are new: " +
 		"until then, or MaxTTL, it does not vote"
-	becomes(t, m, 0, NodeQuarantined, waitsFor)
-	status := becomes(t, m, 1, NodeQuarantined, waitsFor)
+	becomes(t, m, 0, link.Quarantined, waitsFor)
+	status := becomes(t, m, 1, link.Quarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
 	require.False(t, m.QuorumReachable())
 	require.Equal(t, -1, m.Arbiter(0, 0, "k", 0))
@@ -80,15 +81,15 @@ func TestFirstUse_IsRuledOutByOneMarker(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	ask(t, nodes, 1, "SET", ids.AdmittedKey, runID(t, nodes, 1))
 	m := start(t, nodes.URLs(), nil)
-	becomes(t, m, 1, NodeUp, "")
-	becomes(t, m, 0, NodeQuarantined, "")
-	becomes(t, m, 2, NodeQuarantined, "")
+	becomes(t, m, 1, link.Up, "")
+	becomes(t, m, 0, link.Quarantined, "")
+	becomes(t, m, 2, link.Quarantined, "")
 	require.Contains(t, ask(t, nodes, 0, "GET", ids.AdmittedKey), "new:",
 		"it may be another client's first use, whose names are on their way")
 
 	ask(t, nodes, 1, "SET", ids.AdmittedKey, "another")
 	m = start(t, nodes.URLs(), nil)
-	becomes(t, m, 1, NodeQuarantined, "")
+	becomes(t, m, 1, link.Quarantined, "")
 	require.False(t, m.peers.MayBeFirstUse(), "also when that name is gone later")
 }
 
@@ -100,8 +101,8 @@ func TestFirstUse_IsRuledOutByAnAdmission(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), waits(4*time.Second))
-	becomes(t, m, 0, NodeQuarantined, "")
-	becomes(t, m, 0, NodeUp, "")
+	becomes(t, m, 0, link.Quarantined, "")
+	becomes(t, m, 0, link.Up, "")
 	require.False(t, m.peers.MayBeFirstUse())
 }
 
@@ -119,12 +120,12 @@ func TestFirstUse_IsRuledOutByAClientThatKnowsOfALoss(t *testing.T) {
 	restarted := time.Now()
 	for i := range nodes.Len() {
 		require.NoError(t, nodes.Restart(i))
-		becomes(t, knowing, i, NodeQuarantined, whyRestarted)
+		becomes(t, knowing, i, link.Quarantined, whyRestarted)
 		require.Regexp(t, "^lost:", ask(t, nodes, i, "GET", ids.AdmittedKey))
 	}
 	late := start(t, nodes.URLs(), waits(5*time.Second))
 	for i := range nodes.Len() {
-		becomes(t, late, i, NodeQuarantined, whyWaits)
+		becomes(t, late, i, link.Quarantined, whyWaits)
 	}
 	up(t, knowing)
 	up(t, late)
@@ -152,6 +153,6 @@ func TestFirstUse_ALossRecordEndsIt(t *testing.T) {
 		}
 	})
 	for i := range nodes.Len() {
-		becomes(t, m, i, NodeQuarantined, "")
+		becomes(t, m, i, link.Quarantined, "")
 	}
 }

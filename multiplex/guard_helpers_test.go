@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -26,7 +28,7 @@ const (
 )
 
 // becomes waits until node i is in this state, and its error says so; "" for none.
-func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
+func becomes(t *testing.T, m *Mux, i int, s link.State, says string) NodeStatus {
 	t.Helper()
 	var last NodeStatus
 	met := func() bool {
@@ -37,7 +39,7 @@ func becomes(t *testing.T, m *Mux, i int, s NodeState, says string) NodeStatus {
 		require.FailNow(t, "another state", "node %d is not %v with %q, but %v with %v", i, s, says,
 			last.State, last.Err)
 	}
-	if s == NodeQuarantined {
+	if s == link.Quarantined {
 		require.False(t, last.Until.IsZero())
 	} else {
 		require.Zero(t, last.Until)
@@ -65,7 +67,7 @@ func sets(t *testing.T, nodes *lockpipetest.Nodes, i int) string {
 	return resp.ParseInfo(ask(t, nodes, i, "INFO", "commandstats").(string))["cmdstat_set"]
 }
 
-func mode(g GuardMode) func(*Config) { return func(c *Config) { c.Guard = g } }
+func mode(g guard.Mode) func(*Config) { return func(c *Config) { c.Guard = g } }
 
 // waits lets a quarantine last for this time: several seconds, or a test on a busy machine could
 // look when it is over already.

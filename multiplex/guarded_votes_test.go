@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -33,7 +34,7 @@ func TestGuardedVotes_EndWhenTheKeyChanges(t *testing.T) {
 		require.NotNil(t, conn)
 		ask(t, nodes, 0, command...)
 		require.Eventually(t, func() bool { return !conn.Verified() }, patient, often, command)
-		becomes(t, m, 0, NodeQuarantined, "")
+		becomes(t, m, 0, link.Quarantined, "")
 		ask(t, nodes, 0, "SET", ids.AdmittedKey, runID(t, nodes, 0))
 		up(t, m)
 	}
@@ -55,7 +56,7 @@ func TestGuardedVotes_WithoutTrackingTheKeyIsReadBehindThem(t *testing.T) {
 	require.NoError(t, wait(m.Release(c, 1), t.Context()))
 	require.NoError(t, nodes.Flush(0))
 	require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
-	becomes(t, m, 0, NodeQuarantined, whyFlushed)
+	becomes(t, m, 0, link.Quarantined, whyFlushed)
 }
 
 // The goal: no node is asked before a quorum is connected. A vote of an earlier moment would count
@@ -86,7 +87,7 @@ func TestGuardedVotes_BeginWithAQuorum(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 		early := claim("k", "t")
 		require.ErrorIs(t, wait(m.Acquire(early, time.Minute, 1), t.Context()), ErrNoQuorum)
 		require.NoError(t, wait(m.Release(early, 1), t.Context()), "it was never sent")

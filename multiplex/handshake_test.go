@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -73,7 +75,7 @@ func TestHandshake_ADenialHasTheServersWords(t *testing.T) {
 			ask(t, nodes, 0, append([]string{"ACL", "SETUSER", "u", "reset"},
 				strings.Fields(test.rules)...)...)
 			m := start(t, []string{"redis://" + test.url + address}, nil)
-			s := becomes(t, m, 0, NodeDown, test.says)
+			s := becomes(t, m, 0, link.Down, test.says)
 			require.NotContains(t, s.Err.Error(), "secret")
 			require.ErrorContains(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()),
 				test.says)
@@ -113,7 +115,7 @@ func TestHandshake_APasswordThatIsNotWantedIsForgiven(t *testing.T) {
 	up(t, m)
 	ask(t, nodes, 0, "CONFIG", "SET", "requirepass", "another")
 	require.NoError(t, m.nodes[0].Link.Current().Close())
-	becomes(t, m, 0, NodeDown, "WRONGPASS")
+	becomes(t, m, 0, link.Down, "WRONGPASS")
 }
 
 // The goal: who connects while a script keeps the server busy is told of changes and flushes all
@@ -131,8 +133,8 @@ func TestHandshake_ABusyServerIsAskedAgain(t *testing.T) {
 		_, err := nodes.Do(0, "GET", "k")
 		return err != nil && strings.Contains(err.Error(), "BUSY")
 	}, patient, often)
-	m := start(t, nodes.URLs(), mode(GuardOff))
-	becomes(t, m, 0, NodeDown, "BUSY")
+	m := start(t, nodes.URLs(), mode(guard.Off))
+	becomes(t, m, 0, link.Down, "BUSY")
 	ask(t, nodes, 0, "SCRIPT", "KILL")
 	<-done
 	up(t, m)
@@ -171,7 +173,7 @@ func TestHandshake_AHostileServerFailsOnlyItsNode(t *testing.T) {
 					return client, nil
 				}
 			})
-			s := becomes(t, m, 0, NodeDown, "")
+			s := becomes(t, m, 0, link.Down, "")
 			require.Less(t, len(s.Err.Error()), 200)
 			if name == "turned away" {
 				require.ErrorContains(t, s.Err, "DENIED go away")
@@ -205,7 +207,7 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 		"redis_version:7.2.0\r\ndragonfly_version:df-v1.20\r\nredis_mode:cluster": "",
 		"redis_mode:standalone": "",
 	} {
-		for _, g := range []GuardMode{GuardAuto, GuardOff} {
+		for _, g := range []guard.Mode{guard.Auto, guard.Off} {
 			onStage(t, 1, func(t *testing.T, m *Mux, actors []*actor) {
 				replies := guarded("one", "one")
 				replies["INFO"] = resptest.Bulk(lines + id)
@@ -214,10 +216,10 @@ func TestHandshake_AnUnfitServerSaysWhy(t *testing.T) {
 				time.Sleep(time.Second)
 				status := m.Nodes()[0]
 				if says == "" {
-					require.Equal(t, NodeUp, status.State, lines)
+					require.Equal(t, link.Up, status.State, lines)
 					return
 				}
-				require.Equal(t, NodeDown, status.State, lines)
+				require.Equal(t, link.Down, status.State, lines)
 				require.ErrorContains(t, status.Err, says)
 			}, mode(g))
 		}
@@ -248,7 +250,7 @@ func TestHandshake_ANodeOfAClusterIsRefused(t *testing.T) {
 	t.Parallel()
 	s := startClusterNode(t)
 	m := start(t, s.url(), nil)
-	becomes(t, m, 0, NodeDown, "it is a node of a Redis Cluster; give independent masters")
+	becomes(t, m, 0, link.Down, "it is a node of a Redis Cluster; give independent masters")
 }
 
 // The goal: a user who may not use INFO is told the remedy.
@@ -256,7 +258,7 @@ func TestHandshake_AUserWithoutINFOLearnsTheRemedy(t *testing.T) {
 	t.Parallel()
 	_, url := asUser(t, without(t, needed, "+info"), "")
 	m := start(t, []string{url}, func(c *Config) { c.Prefix = "app:" })
-	s := becomes(t, m, 0, NodeDown, "the restart guard can't use INFO: NOPERM")
+	s := becomes(t, m, 0, link.Down, "the restart guard can't use INFO: NOPERM")
 	require.ErrorContains(t, s.Err, "give the user +info, or use GuardOff")
 }
 

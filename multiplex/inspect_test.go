@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -89,7 +91,7 @@ func TestInspect_ReportsCommandErrors(t *testing.T) {
 		"-config")
 	require.NoError(t, err)
 	m := start(t, []string{"redis://me:secret@" + nodes.URLs()[0][len("redis://"):]},
-		func(c *Config) { c.Guard = GuardOff })
+		func(c *Config) { c.Guard = guard.Off })
 	up(t, m)
 	ask(t, nodes, 0, "ACL", "SETUSER", "me", "-time") // a node without it does not come up
 	all, err := inspector(t, m).Ask(t.Context())
@@ -168,7 +170,7 @@ func TestInspect_HasConnectionsOfItsOwn(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	var o openings
 	m := start(t, nodes.URLs(), func(c *Config) {
-		c.Dial, c.Guard = o.dial, GuardOff // so nothing is sent that is not asked for
+		c.Dial, c.Guard = o.dial, guard.Off // so nothing is sent that is not asked for
 	})
 	up(t, m)
 	line, looks := m.nodes[0].Link.Current(), inspector(t, m)
@@ -216,10 +218,10 @@ func TestInspect_ReadsNodesWithoutAVote(t *testing.T) {
 	require.NoError(t, nodes.Kill(2))
 	ask(t, nodes, 4, "CONFIG", "SET", "requirepass", "pw")
 	m := start(t, nodes.URLs(), nil)
-	becomes(t, m, 0, NodeQuarantined, whyForeign)
-	becomes(t, m, 1, NodeDown, "READONLY")
-	becomes(t, m, 2, NodeDown, "refused")
-	becomes(t, m, 4, NodeDown, "NOAUTH")
+	becomes(t, m, 0, link.Quarantined, whyForeign)
+	becomes(t, m, 1, link.Down, "READONLY")
+	becomes(t, m, 2, link.Down, "refused")
+	becomes(t, m, 4, link.Down, "NOAUTH")
 	all, err := inspector(t, m).Ask(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, all[0].Err)
@@ -263,7 +265,7 @@ func TestInspect_AbandonsAStuckDial(t *testing.T) {
 		require.NoError(t, err)
 		require.EqualValues(t, 2, s.calls.Load(), "two looks dial at the same time")
 		synctest.Wait() // the connector leaves its call at the same instant
-		require.Equal(t, NodeDown, m.Nodes()[0].State)
+		require.Equal(t, link.Down, m.Nodes()[0].State)
 		wantsClosed(t, s)
 		wantsClosed(t, s)
 		synctest.Wait()

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
@@ -84,7 +85,7 @@ func TestJoint_AnAcquireNeedsAQuorumOfEachSet(t *testing.T) {
 					require.Equal(t, []int{2, 1, 0, 2}, counts)
 					var noVotes []string
 					for _, n := range o.NoVotes {
-						noVotes = append(noVotes, n.Node)
+						noVotes = append(noVotes, n.Name)
 					}
 					require.Equal(t, test.noVotes, noVotes)
 				}
@@ -256,7 +257,7 @@ func TestJoint_NodesToSpareAreThoseOfEachSet(t *testing.T) {
 			{0, []bool{true, true, true}, 0},
 			{5, []bool{false, true, false}, -1},
 		} {
-			m.nodes[step.down].Link.SetState(NodeDown, errBroken)
+			m.nodes[step.down].Link.SetState(link.Down, errBroken)
 			for i, reachable := range step.reachable {
 				require.Equal(t, reachable, m.CanGrantIn(uint8(i)))
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/guard"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
@@ -197,7 +198,7 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 	}
 	m.log = m.newLog()
 	for _, nd := range m.nodes {
-		nd.Link.SetState(NodeUp, nil)
+		nd.Link.SetState(link.Up, nil)
 		m.connectors.Go(func() { nd.Link.Serve(ctx) })
 	}
 	return m, stores, func() { stop(); m.connectors.Wait() }

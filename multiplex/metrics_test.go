@@ -50,7 +50,7 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 			return func() {}
 		}
 	}
-	is := func(s NodeState, why error) func(*node.Node) func() {
+	is := func(s link.State, why error) func(*node.Node) func() {
 		return func(n *node.Node) func() {
 			n.Link.SetState(s, why)
 			return func() {}
@@ -64,8 +64,8 @@ func TestMetrics_CountFailuresByTheirReason(t *testing.T) {
 		"Protocol":      says(node.Answer{Replied: true, Err: resp.ProtocolError("no such reply")}),
 		"DataLoss":      says(node.Answer{Broken: true, Err: link.ErrDataLoss}),
 		"QueuedTooLong": says(node.Answer{LeftNothing: true, Err: node.ErrQueuedTooLong}),
-		"Down":          is(NodeDown, errBroken),
-		"Quarantined":   is(NodeQuarantined, &guard.Quarantine{Reason: "test"}),
+		"Down":          is(link.Down, errBroken),
+		"Quarantined":   is(link.Quarantined, &guard.Quarantine{Reason: "test"}),
 		"Timeout":       hang,
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestMetrics_CountAnOverload(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes { // so that all rounds stay open
-			n.Link.SetState(NodeConnecting, errBroken)
+			n.Link.SetState(link.Connecting, errBroken)
 		}
 		for i := range maxPending {
 			m.Acquire(claim(fmt.Sprint(i), "t"), time.Minute, 1)
@@ -132,9 +132,9 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 		require.Equal(t, uint64(10), s.Operations)
 		require.Equal(t, uint64(10), s.Latency.Total())
 		require.Equal(t, 30*time.Millisecond, s.Latency.Sum)
-		n.Link.SetState(NodeConnecting, errBroken)
-		n.Link.SetState(NodeDown, errBroken)
-		n.Link.SetState(NodeUp, nil)
+		n.Link.SetState(link.Connecting, errBroken)
+		n.Link.SetState(link.Down, errBroken)
+		n.Link.SetState(link.Up, nil)
 		s = m.Nodes()[0].Stats
 		require.Equal(t, uint64(2), s.Connects)
 		require.Equal(t, uint64(1), s.Disconnects)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
@@ -64,10 +65,10 @@ func TestMissed_WhatIsUndecidedWaitsForANodeThatConnects(t *testing.T) {
 		defer stop()
 		m.cfg.NodeTimeout = 10 * time.Second
 		stores[0].hold("k", "another")
-		m.nodes[2].Link.SetState(NodeConnecting, errBroken)
+		m.nodes[2].Link.SetState(link.Connecting, errBroken)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		time.Sleep(time.Second)
-		m.nodes[2].Link.SetState(NodeUp, nil)
+		m.nodes[2].Link.SetState(link.Up, nil)
 		require.NoError(t, wait(a, t.Context()))
 		stores[0].free("k")
 		m.Release(a.claim, 1)
@@ -106,7 +107,7 @@ func TestMissed_AReleaseOfAdoptedKeysIsOwedToAllNodes(t *testing.T) {
 		m, _, stop := simulatedConnectors(3, 1, 0)
 		stop()
 		defer endLogs(m)
-		m.nodes[2].Link.SetState(NodeDown, errBroken)
+		m.nodes[2].Link.SetState(link.Down, errBroken)
 		c := claim("k", "t")
 		c.Adopt("kept", script.Free)
 		require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))

@@ -20,6 +20,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -32,12 +33,9 @@ const (
 	pauseAtClose   = 100 * time.Millisecond // until Close sends such a node the release again
 )
 
-// MaxNodes is the most nodes that a Mux takes.
-const MaxNodes = quorum.MaxNodes
-
 // Config says which masters a Mux works with. The caller has checked the durations and the systems.
 type Config struct {
-	// Nodes are 1 to MaxNodes different masters.
+	// Nodes are 1 to quorum.MaxNodes different masters.
 	Nodes []*endpoint.Endpoint
 	// Systems are the quorum systems, 256 at most. Each is a list of sets of these nodes. A claim
 	// needs a quorum of each set, and its keys are on no other nodes. Two claims exclude each other
@@ -53,7 +51,7 @@ type Config struct {
 	// have a prefix of their own.
 	Prefix string
 	// Guard says which servers may vote.
-	Guard GuardMode
+	Guard guard.Mode
 	// Fleet leaves on each node which layouts the client uses, and reads those of others. Several
 	// Muxes of one client share it. It is required.
 	Fleet *fleet.Fleet
@@ -174,7 +172,7 @@ func New(cfg Config) (*Mux, error) {
 	m.asker = holders.New(m.Links())
 	m.log = m.newLog()
 	for i := range m.nodes {
-		m.log.SetReader(i, readerState(NodeConnecting))
+		m.log.SetReader(i, readerState(link.Connecting))
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop

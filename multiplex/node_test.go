@@ -122,7 +122,7 @@ func TestNode_HasOneSocket(t *testing.T) {
 	_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		return m.Nodes()[0].State == NodeUp &&
+		return m.Nodes()[0].State == link.Up &&
 			others(t, nodes, 0) == 1
 	}, patient, often)
 	load()
@@ -172,7 +172,7 @@ func TestNode_AFrozenOneGathersNothing(t *testing.T) {
 		require.LessOrEqual(t, runtime.NumGoroutine(), before+2*link.MaxTrips+8)
 	}
 	calls("frozen")
-	becomes(t, m, 2, NodeDown, "")
+	becomes(t, m, 2, link.Down, "")
 	calls("down")
 	require.NoError(t, nodes.Thaw(2))
 	require.Eventually(t, func() bool {
@@ -193,13 +193,13 @@ func TestPendingReleases_GoBeforeWaitingAcquires(t *testing.T) {
 	}))
 	for round := range 20 {
 		old := claim("k", fmt.Sprint("old", round))
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == link.Up }, patient,
 			often)
 		require.NoError(t, wait(m.Acquire(old, time.Minute, 1), t.Context()))
 		shut.Store(true)
 		_, err := nodes.Do(0, "CLIENT", "KILL", "TYPE", "normal")
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeDown }, patient,
+		require.Eventually(t, func() bool { return m.Nodes()[0].State == link.Down }, patient,
 			often)
 		require.ErrorIs(t, wait(m.Release(old, 1), t.Context()), ErrNoQuorum)
 		shut.Store(false)
@@ -219,7 +219,7 @@ func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	m := start(t, nodes.URLs(), func(c *Config) { c.NodeTimeout = time.Second })
 	c := claim("k", "t")
-	require.Eventually(t, func() bool { return m.Nodes()[0].State == NodeUp }, patient,
+	require.Eventually(t, func() bool { return m.Nodes()[0].State == link.Up }, patient,
 		often)
 	require.NoError(t, wait(m.Acquire(c, time.Minute, 1), t.Context()))
 	require.NoError(t, nodes.Freeze(0))

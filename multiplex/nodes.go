@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/endpoint"
-	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
@@ -15,48 +14,20 @@ import (
 	"github.com/lockpipe/lockpipe/internal/stats"
 )
 
-// NodeState says whether a node can vote.
-type NodeState = link.State
-
-// The states of a node: see link.State. A node is failing if it has answered acquires with errors,
-// such as OOM, MISCONF or NOPERM, has granted none for a second, and has refused a probe too. It is
-// still sent all that it would be sent if it were up. It is up again when it grants an acquire or
-// executes a probe.
-const (
-	NodeConnecting  = link.Connecting
-	NodeUp          = link.Up
-	NodeQuarantined = link.Quarantined
-	NodeDown        = link.Down
-	NodeFailing     = link.Failing
-)
-
-// GuardMode is what the restart guard does.
-type GuardMode = guard.Mode
-
-// The modes of the restart guard: see guard.Mode.
-const (
-	GuardAuto   = guard.Auto
-	GuardStrict = guard.Strict
-	GuardOff    = guard.Off
-)
-
 // NodeStatus is what the client knows of one node. lockpipe.NodeStatus has the same fields, and
 // says what they mean.
 type NodeStatus struct {
 	Addr            string
-	State           NodeState
+	State           link.State
 	Until           time.Time
 	Err             error
 	Pending         int
 	PendingReleases int
 	DroppedReleases uint64
-	Stats           NodeStats
+	Stats           stats.NodeStats
 	// Lacking: the node votes again after a wait, and may still lack keys of leases.
 	Lacking bool
 }
-
-// NodeStats are counts about one node since New.
-type NodeStats = stats.NodeStats
 
 // newNode returns the node with this index.
 func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
@@ -68,12 +39,12 @@ func (m *Mux) newNode(i int, e *endpoint.Endpoint) (*node.Node, error) {
 			Credentials: cfg.Credentials, Dial: cfg.Dial, Logger: cfg.Logger,
 		},
 		Group: &m.group, Client: m.client, Timeout: cfg.NodeTimeout, TakeAnswers: m.takeAnswers,
-		StateChanged: func(s NodeState) { m.stateChanged(i, s) },
+		StateChanged: func(s link.State) { m.stateChanged(i, s) },
 	})
 }
 
 // readerState returns what becomes of the log at a node in this state.
-func readerState(s NodeState) batch.ReaderState {
+func readerState(s link.State) batch.ReaderState {
 	switch {
 	case s.Rejects():
 		return batch.Out
@@ -111,13 +82,13 @@ func (m *Mux) anyQuorum(nodes quorum.Nodes) bool {
 }
 
 // stateChanged takes a new state of node i.
-func (m *Mux) stateChanged(i int, s NodeState) {
+func (m *Mux) stateChanged(i int, s link.State) {
 	l := m.nodes[i].Link
 	if c := l.Current(); c != nil && s.IsConnected() { // before the node is asked
 		m.aliases.Set(i, c.Server.RunID, l.Tag() != "")
 	}
 	bit := uint64(quorum.Node(i))
-	if s == NodeQuarantined && m.cfg.OnAdmitted != nil {
+	if s == link.Quarantined && m.cfg.OnAdmitted != nil {
 		m.waited.Or(bit)
 	}
 	m.setReader(i, readerState(s))
@@ -134,16 +105,16 @@ func (m *Mux) stateChanged(i int, s NodeState) {
 // QuorumReachable reports whether enough nodes are connected, or being connected, for a quorum of
 // each set of some quorum system. A failing node counts: it still extends and releases.
 func (m *Mux) QuorumReachable() bool {
-	return m.anyQuorum(m.nodesWhere(func(s NodeState) bool { return !s.Rejects() }))
+	return m.anyQuorum(m.nodesWhere(func(s link.State) bool { return !s.Rejects() }))
 }
 
 // CanGrant reports whether a quorum of some quorum system may grant: its nodes are reachable, and
 // none is failing.
-func (m *Mux) CanGrant() bool { return m.anyQuorum(m.nodesWhere(NodeState.MayGrant)) }
+func (m *Mux) CanGrant() bool { return m.anyQuorum(m.nodesWhere(link.State.MayGrant)) }
 
 // CanGrantIn is CanGrant for the quorum system at i in Config.Systems alone.
 func (m *Mux) CanGrantIn(i uint8) bool {
-	return m.systems[i].IsQuorum(m.nodesWhere(NodeState.MayGrant))
+	return m.systems[i].IsQuorum(m.nodesWhere(link.State.MayGrant))
 }
 
 // SpareNodes returns how many nodes are up beyond a quorum, in the set of any quorum system where
@@ -151,7 +122,7 @@ func (m *Mux) CanGrantIn(i uint8) bool {
 func (m *Mux) SpareNodes() int {
 	up, least := quorum.Nodes(0), math.MaxInt
 	for i, n := range m.nodes {
-		if s, _, _ := n.Link.Status(); s == NodeUp { // not of a server that another node leads to
+		if s, _, _ := n.Link.Status(); s == link.Up { // not of a server that another node leads to
 			up |= quorum.Node(i)
 		}
 	}
@@ -162,7 +133,7 @@ func (m *Mux) SpareNodes() int {
 }
 
 // nodesWhere returns the nodes that are in such a state.
-func (m *Mux) nodesWhere(is func(NodeState) bool) (nodes quorum.Nodes) {
+func (m *Mux) nodesWhere(is func(link.State) bool) (nodes quorum.Nodes) {
 	for i, n := range m.nodes {
 		if is(n.Link.State()) {
 			nodes |= quorum.Node(i)

@@ -1,17 +1,10 @@
 package multiplex
 
 import (
-	"errors"
-
-	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
-	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 )
-
-// ErrClosed reports an attempt on a Mux that was closed. Nothing was sent.
-var ErrClosed = link.ErrClosed
 
 // Outcome is what became of an attempt, as plain values. The zero value says nothing.
 type Outcome struct {
@@ -29,8 +22,8 @@ type Outcome struct {
 	// nodes, they are those of the first set that has none.
 	Need, Granted, Refused, Unknown int
 	Did                             string // what those did that count as Granted; "": they granted
-	// NoVotes has one entry for each node whose vote is unknown, in configuration order.
-	NoVotes []NoVote
+	// NoVotes has each node whose vote is unknown, and why, in configuration order.
+	NoVotes []holders.Node
 }
 
 // Result is how an attempt ended.
@@ -48,52 +41,22 @@ const (
 	NoQuorum
 )
 
-// NoVote is why a node has no vote.
-type NoVote struct {
-	// Node is its address, without user or password.
-	Node   string
-	Reason Reason
-	Err    error
-}
+// NotAwaited is why a node has no vote for whose answer nobody waited.
+type NotAwaited string
 
-// Reason is why a node has no vote, in a few classes.
-type Reason int
+// Error is the text.
+func (e NotAwaited) Error() string { return string(e) }
 
 const (
-	// Failed: the node could not be asked, or answered with an error.
-	Failed Reason = iota
-	// Quarantined: it may have forgotten locks.
-	Quarantined
-	// Down: it was not connected.
-	Down
-	// TimedOut: it has not answered in time.
-	TimedOut
-	// NotAwaited: nobody waited for its answer.
-	NotAwaited
+	errDecided    NotAwaited = "answer not needed: already decided"
+	errCallerGone NotAwaited = "no answer before the context ended"
 )
-
-// reasonOf returns the class of an error; down: the node is down.
-func reasonOf(err error, down bool) Reason {
-	var q *guard.Quarantine
-	var late *holders.TimeoutError
-	switch {
-	case errors.As(err, &q):
-		return Quarantined
-	case down:
-		return Down
-	case errors.As(err, &late):
-		return TimedOut
-	case err == node.ErrNotNeeded, err == errCallerGone:
-		return NotAwaited
-	}
-	return Failed
-}
 
 // outcome returns the decision; ended is why ctx ended the wait, if it did. Votes that are still
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
-	d, missing := a.decision, node.ErrNotNeeded
+	d, missing := a.decision, error(errDecided)
 	if d == quorum.Undecided {
 		missing = &holders.TimeoutError{
 			Timeout: a.timeout, Late: a.mux.lookout.late(a.op.Sent),
@@ -161,7 +124,7 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 	}
 	granted &^= not
 	able := granted
-	if missing == node.ErrNotNeeded { // then it was decided whatever the open votes are
+	if missing == errDecided { // then it was decided whatever the open votes are
 		able |= a.open()
 	}
 	set := a.system().FirstWithout(able)
@@ -170,19 +133,17 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 		Did: did, Granted: (granted & set).Count(), Refused: (refused & set).Count(),
 	}
 	o.Unknown = set.Count() - o.Granted - o.Refused
-	o.NoVotes = make([]NoVote, 0, o.Unknown)
+	o.NoVotes = make([]holders.Node, 0, o.Unknown)
 	for s := (a.open() | a.unknown | not) & set; s != 0; s &= s - 1 {
 		i := s.Lowest()
 		l := a.mux.nodes[i].Link
-		n := NoVote{Node: l.Name(), Err: missing, Reason: reasonOf(missing, false)}
+		n := holders.Node{Name: l.Name(), State: l.State(), Err: missing}
 		if not.Has(i) {
 			n.Err = a.sameServer(names.Others(i)&a.system().Nodes() | slots.Others(i)&granted&set)
 		} else if a.unknown.Has(i) {
 			n.Err = a.detail(i).err
-			n.Reason = reasonOf(n.Err, l.State() == NodeDown)
-		} else if why, down := l.Rejects(); down && missing == node.ErrNotNeeded {
-			// It was about to miss the attempt.
-			n.Err, n.Reason = why, reasonOf(why, l.State() == NodeDown)
+		} else if why, down := l.Rejects(); down && missing == errDecided {
+			n.Err = why // it was about to miss the attempt
 		}
 		o.NoVotes = append(o.NoVotes, n)
 	}

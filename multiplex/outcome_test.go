@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -37,7 +37,7 @@ func (e *outcomeError) Error() string {
 			e.Need)
 	}
 	for _, n := range e.NoVotes {
-		text += fmt.Sprintf("; %s: %v", n.Node, n.Err)
+		text += fmt.Sprintf("; %s: %v", n.Name, n.Err)
 	}
 	return text
 }
@@ -61,13 +61,16 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		down := errors.New("connection refused")
-		m.nodes[0].Link.SetState(NodeDown, down)
+		m.nodes[0].Link.SetState(link.Down, down)
 		goOn := hang(m.nodes[1])
 		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, Outcome{
-			Result: NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []NoVote{
-				{"node0", Down, down},
-				{"node1", TimedOut, &holders.TimeoutError{Timeout: 20 * time.Millisecond}},
+			Result: NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []holders.Node{
+				{Name: "node0", State: link.Down, Err: down},
+				{
+					Name: "node1", State: link.Up,
+					Err: &holders.TimeoutError{Timeout: 20 * time.Millisecond},
+				},
 			},
 		}, o)
 		goOn()
@@ -78,24 +81,13 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		m, _, stop := simulated(3, 1, 0)
 		defer stop()
 		for _, n := range m.nodes {
-			n.Link.SetState(NodeDown, errBroken)
+			n.Link.SetState(link.Down, errBroken)
 		}
 		a := m.newAttempt(claim("k", "t"), node.Acquire, time.Minute, time.Second, time.Second)
 		a.addVote(0, node.Answer{Err: errBroken})
 		a.addVote(2, node.Answer{Err: errBroken}) // decides, just before node 1 misses it
 		for _, n := range a.outcome(nil).NoVotes {
-			require.Equal(t, NoVote{n.Node, Down, errBroken}, n)
+			require.Equal(t, holders.Node{Name: n.Name, State: link.Down, Err: errBroken}, n)
 		}
 	})
-	for reason, errs := range map[Reason][]error{
-		Quarantined: {&guard.Quarantine{Reason: whyRestarted}},
-		NotAwaited:  {node.ErrNotNeeded, errCallerGone},
-		Failed:      {errors.New("OOM"), node.ErrSuperseded, node.ErrQueuedTooLong},
-	} {
-		for _, err := range errs {
-			require.Equal(t, reason, reasonOf(err, false), "%v", err)
-		}
-	}
-	require.Equal(t, Quarantined, reasonOf(&guard.Quarantine{Reason: whyRestarted}, true))
-	require.Equal(t, Down, reasonOf(errors.New("OOM"), true))
 }

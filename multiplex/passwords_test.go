@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/stretchr/testify/require"
 )
 
@@ -54,7 +56,7 @@ func TestPasswords_AServerThatRepeatsOneDoesNotShowIt(t *testing.T) {
 				require.NotContains(t, fmt.Sprint(failed, m.Nodes(), log.String()), "s3cret")
 				return
 			}
-			status := becomes(t, m, 0, NodeDown, "unknown command 'AUTH'")
+			status := becomes(t, m, 0, link.Down, "unknown command 'AUTH'")
 			require.ErrorContains(t, failed, "unknown command 'AUTH'")
 			facts, err := inspector(t, m).Ask(t.Context())
 			require.NoError(t, err)
@@ -85,8 +87,8 @@ func TestPasswords_AQuarantineIsOneWhateverTheyAre(t *testing.T) {
 	s, _ := asUser(t, needed+" >may", "")
 	m := start(t, []string{"unix://u:may@" + s.socket()}, func(c *Config) {
 		c.Prefix,
-			c.Guard = "app:", GuardStrict
+			c.Guard = "app:", guard.Strict
 	})
-	status := becomes(t, m, 0, NodeQuarantined, whyNoKey)
+	status := becomes(t, m, 0, link.Quarantined, whyNoKey)
 	require.WithinRange(t, status.Until, time.Now(), time.Now().Add(2*time.Minute))
 }

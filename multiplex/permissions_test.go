@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
@@ -48,9 +49,9 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	var status NodeStatus
 	require.Eventually(t, func() bool {
 		status = m.Nodes()[0]
-		return status.State != NodeConnecting && status.State != NodeQuarantined // its first use
+		return status.State != link.Connecting && status.State != link.Quarantined // its first use
 	}, patient, often)
-	if status.State != NodeUp {
+	if status.State != link.Up {
 		return []string{status.Err.Error()}
 	}
 	check := func(what string, works bool) {
@@ -238,7 +239,7 @@ func TestPermissions_WhatElseNeedsOne(t *testing.T) {
 			rules = without(t, rules, one)
 		}
 		_, url := asUser(t, rules, "")
-		m := start(t, []string{url}, func(c *Config) { c.Prefix, c.Guard = "app:", GuardOff })
+		m := start(t, []string{url}, func(c *Config) { c.Prefix, c.Guard = "app:", guard.Off })
 		up(t, m)
 		c := new(Claim)
 		c.Init("app:", []string{"a", "b"}, "token", "")
@@ -320,7 +321,7 @@ func TestPermissions_AreMissedAtRunTime(t *testing.T) {
 			up(t, m)
 			_, err := s.do("ACL", "SETUSER", "u", "-"+permission)
 			require.NoError(t, err)
-			becomes(t, m, 0, NodeDown, "its user may not use "+strings.ToUpper(permission)+": ")
+			becomes(t, m, 0, link.Down, "its user may not use "+strings.ToUpper(permission)+": ")
 			err = wait(m.Acquire(claim("app:k", "t"), time.Second, 1), t.Context())
 			require.ErrorContains(t, err, "its user may not use")
 			_, err = s.do("ACL", "SETUSER", "u", "+"+permission)
@@ -337,11 +338,11 @@ func TestPermissions_AreLookedAtInTime(t *testing.T) {
 			actors[0].play(map[string]string{"EVALSHA " + ids.ProbeKey: resptest.Strings(
 				"PEXPIRE ERR The user executing the script can't run this command or subcommand")})
 			time.Sleep(3 * time.Second)
-			require.Equal(t, NodeDown, m.Nodes()[0].State)
+			require.Equal(t, link.Down, m.Nodes()[0].State)
 			require.ErrorContains(t, m.Nodes()[0].Err, "its user may not use PEXPIRE: ERR The user")
 			actors[0].play(nil)
 			time.Sleep(link.MaxReconnectDelay)
-			require.Equal(t, NodeUp, m.Nodes()[0].State)
+			require.Equal(t, link.Up, m.Nodes()[0].State)
 		}
 	})
 }

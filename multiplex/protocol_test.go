@@ -185,7 +185,7 @@ func TestProtocol_AServerThatBreaksItLosesOnlyItsOwnVote(t *testing.T) {
 				actors[2].play(nil)
 				time.Sleep(endpoint.DialTimeout + link.MaxReconnectDelay)
 				work(t, m, 1000)
-				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %.60q", victim, stream)
+				require.Equal(t, link.Up, m.Nodes()[2].State, "%s: %.60q", victim, stream)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestProtocol_AServerThatBreaksItLosesOnlyItsOwnVote(t *testing.T) {
 // connecting a part may be a whole reply, and refused as such before the rest is looked at, or
 // awaited in vain.
 func toldOfAFault(s NodeStatus, victim string) bool {
-	return s.State == NodeDown && (slices.Contains(asConnecting, victim) ||
+	return s.State == link.Down && (slices.Contains(asConnecting, victim) ||
 		strings.Contains(s.Err.Error(), "protocol error: "))
 }
 
@@ -231,7 +231,7 @@ func TestProtocol_AReplyOfAnotherShapeHarmsNobodyElse(t *testing.T) {
 				actors[2].cut()
 				time.Sleep(2 * link.MaxReconnectDelay)
 				work(t, m, 3)
-				require.Equal(t, NodeUp, m.Nodes()[2].State, "%s: %q", victim, stream)
+				require.Equal(t, link.Up, m.Nodes()[2].State, "%s: %q", victim, stream)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func TestProtocol_AnOddPushIsIgnored(t *testing.T) {
 			for round := range 5 {
 				work(t, m, round)
 			}
-			require.Equal(t, NodeUp, m.Nodes()[0].State)
+			require.Equal(t, link.Up, m.Nodes()[0].State)
 			require.Same(t, conn, actors[0].conn, "%q", stream)
 		})
 	}
@@ -299,7 +299,7 @@ func TestProtocol_TheLogSaysWhyALongConnectionWasLost(t *testing.T) {
 			// rueidis may still have had the lost connection at the first try. The second try comes
 			// 1 ms later.
 			time.Sleep(link.MinReconnectDelay / 5)
-			require.Equal(t, NodeUp, m.Nodes()[0].State)
+			require.Equal(t, link.Up, m.Nodes()[0].State)
 		}, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	}
 }
@@ -315,11 +315,11 @@ func TestProtocol_AServerThatSpeaksFirstIsHeard(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		status := m.Nodes()[0]
-		require.Equal(t, NodeDown, status.State)
+		require.Equal(t, link.Down, status.State)
 		require.ErrorContains(t, status.Err, "max number of clients reached")
 		actors[0].play(nil)
 		time.Sleep(2 * link.MaxReconnectDelay)
-		require.Equal(t, NodeUp, m.Nodes()[0].State)
+		require.Equal(t, link.Up, m.Nodes()[0].State)
 	})
 }
 

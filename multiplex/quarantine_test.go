@@ -11,7 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -35,10 +37,10 @@ func TestQuarantine_AllNodesThatRestartTogetherWait(t *testing.T) {
 		require.NoError(t, nodes.Restart(i))
 	}
 	for i := range nodes.Len() {
-		becomes(t, m, i, NodeQuarantined, whyRestarted)
+		becomes(t, m, i, link.Quarantined, whyRestarted)
 	}
 	for i := range nodes.Len() {
-		becomes(t, m, i, NodeUp, "")
+		becomes(t, m, i, link.Up, "")
 		require.Equal(t, runID(t, nodes, i), ask(t, nodes, i, "GET", ids.AdmittedKey))
 	}
 	require.GreaterOrEqual(t, time.Since(restarted), 6*time.Second)
@@ -52,15 +54,15 @@ func TestQuarantine_DoesNotBeginAgain(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	require.NoError(t, nodes.Kill(2))
 	m := start(t, nodes.URLs(), waits(5*time.Second))
-	until := []time.Time{becomes(t, m, 0, NodeQuarantined, "").Until, becomes(t, m, 1,
-		NodeQuarantined, "").Until}
+	until := []time.Time{becomes(t, m, 0, link.Quarantined, "").Until, becomes(t, m, 1,
+		link.Quarantined, "").Until}
 	require.Eventually(t, func() bool {
 		up := 0
 		for i, before := range until {
 			switch s := m.Nodes()[i]; s.State {
-			case NodeUp:
+			case link.Up:
 				up++
-			case NodeQuarantined:
+			case link.Quarantined:
 				require.WithinDuration(t, before, s.Until, time.Second)
 			}
 		}
@@ -90,14 +92,14 @@ func TestQuarantine_AKeyThatHasChangedIsKept(t *testing.T) {
 			}}, err
 		}
 	})
-	begin := becomes(t, m, 0, NodeQuarantined, "").Until
+	begin := becomes(t, m, 0, link.Quarantined, "").Until
 	later := begin
 	require.Eventually(t, func() bool {
 		s := m.Nodes()[0]
-		if s.State == NodeQuarantined {
+		if s.State == link.Quarantined {
 			later = s.Until
 		}
-		return s.State == NodeUp
+		return s.State == link.Up
 	}, patient, often)
 	require.True(t, later.After(begin), "it waits for the second loss as well")
 }
@@ -110,12 +112,12 @@ func TestQuarantine_AnotherClientLiftsIt(t *testing.T) {
 	first := start(t, nodes.URLs(), nil)
 	up(t, first)
 	require.NoError(t, nodes.Restart(0))
-	becomes(t, first, 0, NodeQuarantined, whyRestarted)
-	second := start(t, nodes.URLs(), mode(GuardStrict))
-	becomes(t, second, 0, NodeQuarantined, whyWaits)
+	becomes(t, first, 0, link.Quarantined, whyRestarted)
+	second := start(t, nodes.URLs(), mode(guard.Strict))
+	becomes(t, second, 0, link.Quarantined, whyWaits)
 	ask(t, nodes, 0, "SET", ids.AdmittedKey, runID(t, nodes, 0))
-	becomes(t, first, 0, NodeUp, "")
-	becomes(t, second, 0, NodeUp, "")
+	becomes(t, first, 0, link.Up, "")
+	becomes(t, second, 0, link.Up, "")
 }
 
 // The goal: what a quarantined node is owed is dropped when its keys have expired, as for a node
@@ -128,7 +130,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	c := claim("k", "t")
 	require.NoError(t, wait(m.Acquire(c, time.Second, 1), t.Context()))
 	require.NoError(t, nodes.Restart(0))
-	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, link.Quarantined, "")
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
@@ -136,7 +138,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 		return release.Wait(t.Context(), time.Now()).Result == Won
 	}, patient, often)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
-	require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
+	require.Equal(t, link.Quarantined, m.Nodes()[0].State)
 	require.ElementsMatch(t, []any{ids.AdmittedKey, ids.LayoutsKey},
 		ask(t, nodes, 0, "KEYS", "*"),
 		"a lock command reached a quarantined node")
@@ -156,9 +158,9 @@ func TestQuarantine_AReplicaDoesNotVote(t *testing.T) {
 			0)
 	}, patient, often)
 	m := start(t, nodes.URLs()[1:], nil)
-	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
+	becomes(t, m, 0, link.Down, "READONLY: it is a replica")
 	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE")
-	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, link.Quarantined, "")
 }
 
 // The goal: GuardStrict also waits before the first use.
@@ -168,10 +170,10 @@ func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
 	nodes := servertest.Start(t, 1)
 	begin := time.Now()
 	strict := start(t, nodes.URLs(), func(c *Config) {
-		c.Guard, c.MaxTTL = GuardStrict, 4*time.Second
+		c.Guard, c.MaxTTL = guard.Strict, 4*time.Second
 	})
-	becomes(t, strict, 0, NodeQuarantined, whyNoKey)
-	becomes(t, strict, 0, NodeUp, "")
+	becomes(t, strict, 0, link.Quarantined, whyNoKey)
+	becomes(t, strict, 0, link.Up, "")
 	require.GreaterOrEqual(t, time.Since(begin), 4*time.Second)
 }
 
@@ -179,7 +181,7 @@ func TestGuardMode_StrictWaitsBeforeTheFirstUse(t *testing.T) {
 func TestGuardMode_OffLeavesNoKey(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
-	off := start(t, nodes.URLs(), mode(GuardOff))
+	off := start(t, nodes.URLs(), mode(guard.Off))
 	up(t, off)
 	require.Nil(t, ask(t, nodes, 0, "GET", ids.AdmittedKey))
 }
@@ -188,7 +190,7 @@ func TestGuardMode_OffLeavesNoKey(t *testing.T) {
 func TestGuardMode_OfAServerWithoutARunID(t *testing.T) {
 	t.Parallel()
 	urls := startSimple(t, 3, hidesRunID)
-	becomes(t, start(t, urls, mode(GuardStrict)), 0, NodeDown,
+	becomes(t, start(t, urls, mode(guard.Strict)), 0, link.Down,
 		"GuardStrict admits no such server")
 	var warnings atomic.Int32
 	auto := start(t, urls, func(c *Config) {
@@ -217,8 +219,8 @@ func TestQuarantine_ANodeThatHadARunIDNeedsOne(t *testing.T) {
 	s.kill()
 	s.args = []string{"--rename-command", "INFO", ""}
 	s.start()
-	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
-	becomes(t, start(t, s.url(), mode(GuardStrict)), 0, NodeDown,
+	becomes(t, m, 0, link.Down, "does not show a run_id any more")
+	becomes(t, start(t, s.url(), mode(guard.Strict)), 0, link.Down,
 		"GuardStrict admits no such server") // what the server repeats is cut off behind that
 	up(t, start(t, s.url(), nil))
 }
@@ -242,9 +244,9 @@ func TestQuarantine_ARestartFromADiskWaits(t *testing.T) {
 			s.kill()
 			began := time.Now()
 			s.start()
-			status := becomes(t, m, 0, NodeQuarantined, whyRestarted)
+			status := becomes(t, m, 0, link.Quarantined, whyRestarted)
 			require.False(t, status.Until.Before(began.Add(time.Minute)))
-			becomes(t, start(t, s.url(), nil), 0, NodeQuarantined, whyWaits)
+			becomes(t, start(t, s.url(), nil), 0, link.Quarantined, whyWaits)
 		})
 	}
 }
@@ -258,7 +260,7 @@ func TestQuarantine_ANewClientKnowsARestartByTheKey(t *testing.T) {
 	require.NoError(t, m.Close(t.Context()))
 	s.kill()
 	s.start()
-	becomes(t, start(t, s.url(), nil), 0, NodeQuarantined, whyForeign)
+	becomes(t, start(t, s.url(), nil), 0, link.Quarantined, whyForeign)
 }
 
 // The goal: a quarantine does not end because the server does not show its run_id any more, also
@@ -269,12 +271,12 @@ func TestQuarantine_DoesNotEndWithoutARunID(t *testing.T) {
 	_, err := s.do("SET", ids.AdmittedKey, "another")
 	require.NoError(t, err)
 	m := start(t, s.url(), nil)
-	becomes(t, m, 0, NodeQuarantined, "")
+	becomes(t, m, 0, link.Quarantined, "")
 	s.kill()
 	s.args = []string{"--rename-command", "INFO", ""}
 	s.start()
-	becomes(t, m, 0, NodeDown, "does not show a run_id any more")
-	becomes(t, start(t, s.url(), mode(GuardStrict)), 0, NodeDown,
+	becomes(t, m, 0, link.Down, "does not show a run_id any more")
+	becomes(t, start(t, s.url(), mode(guard.Strict)), 0, link.Down,
 		"GuardStrict admits no such server") // what the server repeats is cut off behind that
 }
 
@@ -298,10 +300,10 @@ func TestQuarantine_AMasterThatWasAReplicaWaits(t *testing.T) {
 	ask(t, nodes, 1, "REPLICAOF", "NO", "ONE")
 	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 	follow(0, 1)
-	becomes(t, m, 0, NodeDown, "READONLY: it is a replica")
+	becomes(t, m, 0, link.Down, "READONLY: it is a replica")
 	ask(t, nodes, 0, "REPLICAOF", "NO", "ONE")
 	require.Nil(t, ask(t, nodes, 0, "GET", "k"))
-	becomes(t, m, 0, NodeQuarantined, whyRestarted)
+	becomes(t, m, 0, link.Quarantined, whyRestarted)
 	require.ErrorIs(t, wait(m.Acquire(claim("k", "t2"), time.Minute, 1), t.Context()), ErrNoQuorum)
 }
 
@@ -335,9 +337,9 @@ func TestQuarantine_IsSharedByClientsThatLiveShort(t *testing.T) {
 				<-next.C
 				require.Less(t, time.Since(began), patient)
 				m := start(t, nodes.URLs(), waits(maxTTL))
-				becomes(t, m, 0, NodeUp, "")
+				becomes(t, m, 0, link.Up, "")
 				for _, i := range []int{1, 2} {
-					met := func() bool { return m.Nodes()[i].State != NodeConnecting }
+					met := func() bool { return m.Nodes()[i].State != link.Connecting }
 					require.Eventually(t, met, patient, often)
 				}
 				back = m.QuorumReachable()

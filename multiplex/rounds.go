@@ -131,7 +131,7 @@ func (m *Mux) missed(i int, rounds []*round) {
 	switch {
 	case !down:
 		why, reason = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}, stats.FailedQueuedTooLong
-	case n.Link.State() == NodeQuarantined:
+	case n.Link.State() == link.Quarantined:
 		reason = stats.FailedQuarantined
 	}
 	for _, r := range rounds {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -144,10 +145,10 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 		m.Acquire(c, time.Minute, 1)
 		synctest.Wait()
 		released := m.Release(c, 1)
-		n.Link.SetState(NodeDown, errBroken)
+		n.Link.SetState(link.Down, errBroken)
 		synctest.Wait()
 		require.Equal(t, 1, m.Nodes()[0].PendingReleases, "it has missed the release")
-		n.Link.SetState(NodeUp, nil)
+		n.Link.SetState(link.Up, nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[0].PendingReleases)
@@ -167,7 +168,7 @@ func TestRounds_ANodeThatIsDownHasNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, stores, stop := simulated(3, 1, 0)
 		defer stop()
-		m.nodes[2].Link.SetState(NodeDown, errBroken)
+		m.nodes[2].Link.SetState(link.Down, errBroken)
 		c := claim("k", "t")
 		a := m.Acquire(c, time.Minute, 1)
 		require.NoError(t, wait(a, t.Context()))
@@ -186,13 +187,13 @@ func TestRounds_ANodeThatIsDownHasNothing(t *testing.T) {
 		synctest.Wait()
 		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
 
-		m.nodes[1].Link.SetState(NodeDown, link.ErrNotConnected)
+		m.nodes[1].Link.SetState(link.Down, link.ErrNotConnected)
 		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
 		require.Equal(t, NoQuorum, o.Result)
 		for _, no := range o.NoVotes {
-			want := map[string]error{"node1": link.ErrNotConnected, "node2": errBroken}[no.Node]
+			want := map[string]error{"node1": link.ErrNotConnected, "node2": errBroken}[no.Name]
 			if want != nil {
-				require.Equal(t, NoVote{no.Node, Down, want}, no)
+				require.Equal(t, holders.Node{Name: no.Name, State: link.Down, Err: want}, no)
 			}
 		}
 		require.GreaterOrEqual(t, len(o.NoVotes), 2)
@@ -218,7 +219,7 @@ func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
 					case i >= of:
 						goOn = append(goOn, hang(m.nodes[i]))
 					case down:
-						m.nodes[i].Link.SetState(NodeDown, errBroken)
+						m.nodes[i].Link.SetState(link.Down, errBroken)
 					default:
 						stores[i].hold("k", "another")
 					}
@@ -322,7 +323,7 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		m.Acquire(claim("first", "t"), time.Minute, 1)
 		synctest.Wait()
 		for _, n := range m.nodes {
-			n.Link.SetState(NodeConnecting, errBroken)
+			n.Link.SetState(link.Connecting, errBroken)
 		}
 		gone := claim("gone", "t")
 		m.Acquire(gone, time.Minute, 1)
@@ -330,12 +331,12 @@ func TestRounds_AnEmptyRoundDoesNotAge(t *testing.T) {
 		resume()
 		time.Sleep(time.Minute - 5*time.Millisecond)
 		synctest.Wait()
-		m.nodes[0].Link.SetState(NodeUp, nil)
+		m.nodes[0].Link.SetState(link.Up, nil)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
 		time.Sleep(m.cfg.NodeTimeout / 2)
 		synctest.Wait()
 		for _, n := range m.nodes[1:] {
-			n.Link.SetState(NodeUp, nil)
+			n.Link.SetState(link.Up, nil)
 		}
 		time.Sleep(10 * time.Millisecond)
 		synctest.Wait()
@@ -390,9 +391,9 @@ func TestRounds_NoneWaitsForTheFirstQuorum(t *testing.T) {
 		m, stores, stop := simulatedConnectors(2, 1, 0)
 		defer stop()
 		m.begun.Store(false)
-		m.nodes[1].Link.SetState(NodeQuarantined, errBroken)
-		m.nodes[0].Link.SetState(NodeConnecting, nil)
-		m.nodes[0].Link.SetState(NodeUp, nil)
+		m.nodes[1].Link.SetState(link.Quarantined, errBroken)
+		m.nodes[0].Link.SetState(link.Connecting, nil)
+		m.nodes[0].Link.SetState(link.Up, nil)
 		for i := range 4 {
 			c := claim(fmt.Sprint("k", i), "t")
 			ctx, cancel := context.WithTimeout(t.Context(), m.cfg.NodeTimeout*time.Duration(i)/2)

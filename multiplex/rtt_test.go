@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/stretchr/testify/require"
 )
@@ -89,8 +90,8 @@ func TestRTT_SetsTheOverlapOfFlushes(t *testing.T) {
 			// In the bubble the others took no time, as if there had been none.
 			observe(t, m, 3*time.Millisecond)
 			require.Equal(t, farThreshold, n.OverlapThreshold())
-			n.Link.SetState(NodeDown, errBroken)
-			n.Link.SetState(NodeUp, nil)
+			n.Link.SetState(link.Down, errBroken)
+			n.Link.SetState(link.Up, nil)
 			require.Equal(t, node.MaxFlush, n.OverlapThreshold())
 		})
 	}

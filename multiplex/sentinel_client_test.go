@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/sentinel"
 	"github.com/stretchr/testify/require"
@@ -88,7 +89,7 @@ func TestSentinel_AnErrorSaysWhatToDo(t *testing.T) {
 					})
 				time.Sleep(time.Minute)
 				status := m.Nodes()[0]
-				require.Equal(t, NodeDown, status.State)
+				require.Equal(t, link.Down, status.State)
 				for i := range w.sentinels {
 					require.ErrorContains(t, status.Err, fmt.Sprintf("sentinel s%d:26379", i))
 				}
@@ -115,7 +116,7 @@ func TestSentinel_TheEpochHasToBeAllowed(t *testing.T) {
 	withWatchedMaster(t, w, func(t *testing.T, m *Mux) {
 		synctest.Wait()
 		status := m.Nodes()[0]
-		require.Equal(t, NodeDown, status.State)
+		require.Equal(t, link.Down, status.State)
 		require.ErrorContains(t, status.Err, "sentinel s2:26379: NOPERM no: give the user at the "+
 			"sentinels +sentinel|get-master-addr-by-name and +sentinel|master")
 		w.sentinels[1].change(func(o *fakeSentinel) { o.secretive = false })

@@ -170,7 +170,7 @@ func TestSentinel_ANewMasterIsQuarantined(t *testing.T) {
 		w.promote("new", 0)
 		time.Sleep(2 * endpoint.AskEvery)
 		synctest.Wait()
-		require.Equal(t, NodeQuarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
+		require.Equal(t, link.Quarantined, m.Nodes()[0].State, m.Nodes()[0].Err)
 		left := time.Until(m.Nodes()[0].Until)
 		require.InDelta(t, m.cfg.MaxTTL+sentinel.DeposedFor, left, float64(2*endpoint.AskEvery))
 		time.Sleep(left + link.MaxGuardPoll)
@@ -200,7 +200,7 @@ func TestSentinel_TheWaitOutlastsADeposedMaster(t *testing.T) {
 		}
 		granted := time.Now().Add(ahead.cfg.MaxTTL)
 		status := ahead.Nodes()[0]
-		require.Equal(t, NodeQuarantined, status.State)
+		require.Equal(t, link.Quarantined, status.State)
 		require.True(t, status.Until.After(granted), "%v before it is over",
 			granted.Sub(status.Until))
 		closes(t, late)
@@ -226,6 +226,6 @@ func TestSentinel_InspectLooksAtTheMaster(t *testing.T) {
 				require.Equal(t, 1, o.open())
 			}
 		}
-		require.Equal(t, NodeQuarantined, m.Nodes()[0].State)
+		require.Equal(t, link.Quarantined, m.Nodes()[0].State)
 	})
 }

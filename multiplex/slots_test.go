@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/stretchr/testify/require"
@@ -81,7 +82,7 @@ func TestSlots_OneServerHasOneVote(t *testing.T) {
 				require.Equal(t, NoQuorum, o.Result, "%s: %s", name, what)
 				require.Equal(t, len(test.servers), o.Granted+o.Unknown)
 				for i, n := range o.NoVotes {
-					require.Equal(t, "node"+test.noVotes[i], n.Node, "%s: %s", name, what)
+					require.Equal(t, "node"+test.noVotes[i], n.Name, "%s: %s", name, what)
 					if same := new(quorum.SameServerError); n.Err != errBroken {
 						require.ErrorAs(t, n.Err, &same, "%s: %s", name, what)
 					}
@@ -113,10 +114,10 @@ func TestSlots_TwoNodesOfOneServerAreNoQuorum(t *testing.T) {
 		onServers(m, "112")
 		require.True(t, m.CanGrant() && m.CanGrantIn(0) && m.QuorumReachable())
 		require.Zero(t, m.SpareNodes())
-		m.nodes[2].Link.SetState(NodeDown, errBroken)
+		m.nodes[2].Link.SetState(link.Down, errBroken)
 		require.False(t, m.CanGrant() || m.CanGrantIn(0) || m.QuorumReachable())
-		m.nodes[0].Link.SetState(NodeDown, errBroken)
-		m.nodes[2].Link.SetState(NodeUp, nil)
+		m.nodes[0].Link.SetState(link.Down, errBroken)
+		m.nodes[2].Link.SetState(link.Up, nil)
 		require.True(t, m.CanGrant())
 	})
 }

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/stretchr/testify/require"
@@ -191,15 +193,15 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 	secure := withTLS(t, a.client(nil), "rediss://"+s.address)
 	guarded, free := start(t, nil, secure), start(t, nil, func(c *Config) {
 		secure(c)
-		c.Guard = GuardOff
+		c.Guard = guard.Off
 	})
 	up(t, guarded)
 	up(t, free)
 	s.kill()
-	becomes(t, guarded, 0, NodeDown, "refused")
-	becomes(t, free, 0, NodeDown, "refused")
+	becomes(t, guarded, 0, link.Down, "refused")
+	becomes(t, free, 0, link.Down, "refused")
 	s.start()
-	becomes(t, guarded, 0, NodeQuarantined, whyRestarted)
+	becomes(t, guarded, 0, link.Quarantined, whyRestarted)
 	up(t, free)
 	require.NoError(t, wait(free.Acquire(claim("k", "t"), time.Minute, 1), t.Context()))
 
@@ -210,7 +212,7 @@ func TestTLS_TheGuardWorksOverIt(t *testing.T) {
 	up(t, guarded)
 	_, err = s.do("FLUSHALL")
 	require.NoError(t, err)
-	becomes(t, guarded, 0, NodeQuarantined, whyFlushed)
+	becomes(t, guarded, 0, link.Quarantined, whyFlushed)
 }
 
 // The goal: a server whose certificate is not good, or to which ours is not, is down with the
@@ -291,7 +293,7 @@ func TestTLS_ThatIsNotGoodIsNoVote(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, got, ErrNoQuorum)
-			becomes(t, m, 0, NodeDown, test.says) // at a later try where this machine was slow
+			becomes(t, m, 0, link.Down, test.says) // at a later try where this machine was slow
 			stats, err := s.do("INFO", "commandstats")
 			require.NoError(t, err)
 			require.NotContains(t, stats.Text, "cmdstat_set")

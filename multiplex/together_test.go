@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -104,7 +105,7 @@ func TestNewerCommands_AreFound(t *testing.T) {
 			want |= set
 		}
 	}
-	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
+	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = guard.Off })
 	up(t, m)
 	require.Equal(t, want, m.nodes[0].Link.Current().Commands())
 	require.Equal(t, []any{ids.LayoutsKey}, ask(t, nodes, 0, "KEYS", "*"))

@@ -11,7 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/line"
+	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
@@ -23,7 +25,7 @@ func up(t *testing.T, m *Mux) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		for _, n := range m.Nodes() {
-			if n.State != NodeUp {
+			if n.State != link.Up {
 				return false
 			}
 		}
@@ -88,7 +90,7 @@ func TestWatch_ReportsChanges(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	// Which would not let the flushed node vote.
-	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = GuardOff })
+	m := start(t, nodes.URLs(), func(c *Config) { c.Guard = guard.Off })
 	up(t, m)
 	w := watching(m, "k")
 	is := w.subscribe(t, 0)

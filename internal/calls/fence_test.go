@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -84,7 +85,7 @@ func TestFence_ACallThatEndsAfterAStaleAnswerWasNotHeld(t *testing.T) {
 	require.Nil(t, l)
 	require.ErrorIs(t, f.End, context.Canceled)
 	require.Equal(t, multiplex.NoQuorum, f.Votes.Result)
-	require.True(t, slices.ContainsFunc(f.Votes.NoVotes, func(n multiplex.NoVote) bool {
+	require.True(t, slices.ContainsFunc(f.Votes.NoVotes, func(n holders.Node) bool {
 		return strings.Contains(n.Err.Error(), "was granted before")
 	}), "the last node may not have answered yet: %v", f.Votes.NoVotes)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/callbacks"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/locker"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -39,7 +40,7 @@ func newCalls(t *testing.T, urls []string,
 	quiet := slog.New(slog.DiscardHandler)
 	read, err := parts.Read(parts.Config{Nodes: urls, Config: multiplex.Config{
 		NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
-		Guard: multiplex.GuardOff, Dial: dial, Logger: quiet,
+		Guard: guard.Off, Dial: dial, Logger: quiet,
 	}})
 	require.NoError(t, err)
 	k, err := locker.New(read, locker.Config{

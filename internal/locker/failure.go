@@ -3,10 +3,10 @@ package locker
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -33,11 +33,9 @@ type Failure struct {
 	Ahead      int
 	Own        bool // the call's ctx comes from the lease that has such a key
 
-	// Of a call that gave up waiting: for how long it waited, for this key and so many others.
-	HasWaited bool
+	// Of a call that gave up waiting: for how long it waited, and the text for its keys; else "".
 	Waited    time.Duration
-	Key       string
-	MoreKeys  int
+	WaitedFor string
 }
 
 // Overloaded is the failure of a call that is refused because too many are pending.
@@ -68,11 +66,12 @@ func (f *Failure) CutShort(ctx context.Context) bool {
 
 // has reports whether the error of f is to be this one, by errors.Is.
 func (f *Failure) has(err error) bool {
-	return errors.Is(f.End, err) || errors.Is(f.Votes.Ended, err) ||
-		f.Closing && err == lease.ErrClosed ||
-		slices.ContainsFunc(f.Votes.NoVotes, func(n multiplex.NoVote) bool {
-			return errors.Is(n.Err, err)
-		})
+	has := errors.Is(f.End, err) || errors.Is(f.Votes.Ended, err) ||
+		f.Closing && err == lease.ErrClosed
+	for _, n := range f.Votes.NoVotes {
+		has = has || errors.Is(n.Err, err)
+	}
+	return has
 }
 
 // EndedBy adds why the call ended, and returns f.
@@ -85,8 +84,7 @@ func (f *Failure) EndedBy(end error) *Failure {
 
 // AfterWaiting makes f the failure of a call that waited for these keys since then, and returns it.
 func (f *Failure) AfterWaiting(keys []string, since time.Time) *Failure {
-	f.HasWaited, f.Waited = true, time.Since(since)
-	f.Key, f.MoreKeys = keys[0], len(keys)-1
+	f.Waited, f.WaitedFor = time.Since(since), prefix.Keys(keys[0], len(keys)-1)
 	return f
 }
 

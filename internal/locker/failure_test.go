@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/stats"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -19,7 +20,7 @@ func TestFailure_CountsAsWhatExplainsItBest(t *testing.T) {
 	none := func(whys ...error) multiplex.Outcome {
 		votes := multiplex.Outcome{Result: multiplex.NoQuorum}
 		for _, why := range whys {
-			votes.NoVotes = append(votes.NoVotes, multiplex.NoVote{Err: fmt.Errorf("x: %w", why)})
+			votes.NoVotes = append(votes.NoVotes, holders.Node{Err: fmt.Errorf("x: %w", why)})
 		}
 		return votes
 	}

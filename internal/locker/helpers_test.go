@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/lease"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -25,7 +26,7 @@ func newLocker(t *testing.T, urls []string, suspended func(time.Time) time.Durat
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
 			NodeTimeout: 10 * time.Second, TTL: ttl, MaxTTL: ttl,
-			Guard: multiplex.GuardOff, Dial: dial, Logger: slog.New(slog.DiscardHandler),
+			Guard: guard.Off, Dial: dial, Logger: slog.New(slog.DiscardHandler),
 		},
 		Nodes: urls, Owner: "web-3:4711",
 	})

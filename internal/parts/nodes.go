@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/quorum"
 	"github.com/lockpipe/lockpipe/multiplex"
 )
 
@@ -123,9 +124,9 @@ func (n *Nodes) read(groups []fleet.Group, list string) (named []fleet.Group, er
 	var given []fleet.Group           // for n.Layouts
 	for g, group := range groups {
 		in := field(list, g)
-		if len(group.Nodes) > multiplex.MaxNodes {
+		if len(group.Nodes) > quorum.MaxNodes {
 			return nil, fmt.Errorf("%s has %d entries: give at most %d", in, len(group.Nodes),
-				multiplex.MaxNodes)
+				quorum.MaxNodes)
 		}
 		own, all := fleet.Group{Name: group.Name}, fleet.Group{Name: group.Name}
 		for i, text := range group.Nodes {

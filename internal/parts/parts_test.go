@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/fleet"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/multiplex"
 	"github.com/stretchr/testify/require"
@@ -63,7 +64,7 @@ func TestSide_IsWhereAKeyIsRefused(t *testing.T) {
 	}
 	nodes, err := parts.Read(parts.Config{
 		Config: multiplex.Config{
-			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Guard: multiplex.GuardOff,
+			NodeTimeout: time.Second, TTL: ttl, MaxTTL: ttl, Guard: guard.Off,
 			Logger: slog.New(slog.DiscardHandler),
 		},
 		Groups: group(1, 2, 3), Next: group(1, 2, 4),

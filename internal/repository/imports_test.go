@@ -60,8 +60,9 @@ var allowedImports = map[string][]string{
 	"bench/waits":      {"bench/series"},
 	".": {
 		"multiplex", "lease", "batch", "internal/callbacks", "internal/calls", "internal/holders",
-		"internal/fleet", "internal/ids", "internal/locker", "internal/parts", "internal/prefix",
-		"internal/preflight", "internal/quorum", "internal/stats", "internal/suspension",
+		"internal/fleet", "internal/guard", "internal/ids", "internal/link", "internal/locker",
+		"internal/parts", "internal/prefix", "internal/preflight", "internal/quorum",
+		"internal/stats", "internal/suspension",
 	},
 	"multiplex": {
 		trusted,
