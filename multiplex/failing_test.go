@@ -347,7 +347,7 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 		actors[0].play(refusesAll("-READONLY You can't write against a read only replica.\r\n"))
 		actors[1].play(refusesAll(misconf))
 		for range 100 {
-			o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+			o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context())
 			require.NotEmpty(t, o.NoVotes)
 			require.ErrorContains(t, o.NoVotes[0].Err, "READONLY")
 			time.Sleep(100 * time.Millisecond)

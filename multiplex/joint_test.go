@@ -78,7 +78,7 @@ func TestJoint_AnAcquireNeedsAQuorumOfEachSet(t *testing.T) {
 				a := m.Acquire(c, time.Minute, 1)
 				time.Sleep(10 * time.Millisecond) // all nodes answer
 				synctest.Wait()
-				o := a.Wait(t.Context(), time.Time{})
+				o := a.Wait(t.Context())
 				require.Equal(t, test.want, o.Result)
 				if test.want == NoQuorum {
 					counts := []int{o.Need, o.Granted, o.Refused, o.Unknown}

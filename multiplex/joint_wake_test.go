@@ -80,7 +80,7 @@ func TestJoint_NobodySleepsPastTheDecision(t *testing.T) {
 			for i, c := range claims {
 				e := m.Extend(c, time.Minute, began.Add(time.Minute), 0, 1)
 				callers.Go(func() {
-					o := e.Wait(t.Context(), time.Time{})
+					o := e.Wait(t.Context())
 					want, at := decided(&systems[of[i]], answers)
 					require.Equal(t, want, o.Result, "seed %d, system %d", seed, of[i])
 					require.Equal(t, at, time.Since(began), "seed %d, system %d", seed, of[i])

@@ -154,7 +154,7 @@ func unsettled(c *Claim) quorum.Nodes {
 }
 
 func wait(a *Attempt, ctx context.Context) error {
-	return asError(a.Wait(ctx, time.Time{}))
+	return asError(a.Wait(ctx))
 }
 
 // simulated returns a Mux over n memoryNodes, and a function that ends its goroutines.

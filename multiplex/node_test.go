@@ -225,9 +225,9 @@ func TestPendingReleases_AreSentUntilTheyAreConfirmed(t *testing.T) {
 	require.NoError(t, nodes.Freeze(0))
 	release := m.Release(c, 1)
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
-	require.Equal(t, NoQuorum, release.Wait(t.Context(), time.Now()).Result)
+	require.Equal(t, NoQuorum, release.Wait(t.Context()).Result)
 	require.NoError(t, nodes.Thaw(0))
 	require.Eventually(t, func() bool {
-		return release.Wait(t.Context(), time.Now()).Result == Won
+		return release.Wait(t.Context()).Result == Won
 	}, patient, often)
 }

@@ -63,7 +63,7 @@ func TestOutcome_SaysWhyNodesHaveNoVote(t *testing.T) {
 		down := errors.New("connection refused")
 		m.nodes[0].Link.SetState(link.Down, down)
 		goOn := hang(m.nodes[1])
-		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+		o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context())
 		require.Equal(t, Outcome{
 			Result: NoQuorum, Need: 2, Granted: 1, Unknown: 2, NoVotes: []holders.Node{
 				{Name: "node0", State: link.Down, Err: down},

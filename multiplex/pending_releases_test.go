@@ -25,7 +25,7 @@ func TestPendingReleases_AConfirmedReleaseIsReportedAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		start := time.Now()
-		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
+		require.Equal(t, Won, release.Wait(t.Context()).Result)
 		require.Zero(t, time.Since(start))
 		stop()
 	})
@@ -65,7 +65,7 @@ func TestPendingReleases_AreConfirmedByTheExpiryOfTheirKeys(t *testing.T) {
 		require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
+		require.Equal(t, Won, release.Wait(t.Context()).Result)
 		require.Equal(t, uint64(1), m.Nodes()[0].DroppedReleases)
 		require.Zero(t, m.Nodes()[0].PendingReleases)
 		require.NotEmpty(t, stores[0].left(), "it was the clock that said so")
@@ -108,7 +108,7 @@ func TestPendingReleases_AreKeptWhileABrokenConnectionMayStillBeRead(t *testing.
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Empty(t, stores[0].left())
-		require.Equal(t, Won, release.Wait(t.Context(), time.Now()).Result)
+		require.Equal(t, Won, release.Wait(t.Context()).Result)
 	})
 }
 

@@ -135,7 +135,7 @@ func TestQuarantine_ReleasesArePendingUntilTheyExpire(t *testing.T) {
 	require.ErrorIs(t, wait(release, t.Context()), ErrNoQuorum)
 	require.Equal(t, 1, m.Nodes()[0].PendingReleases)
 	require.Eventually(t, func() bool {
-		return release.Wait(t.Context(), time.Now()).Result == Won
+		return release.Wait(t.Context()).Result == Won
 	}, patient, often)
 	require.EqualValues(t, 1, m.Nodes()[0].DroppedReleases)
 	require.Equal(t, link.Quarantined, m.Nodes()[0].State)

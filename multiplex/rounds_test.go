@@ -157,7 +157,7 @@ func TestRounds_ATripLooksAtEachAttemptAfterAMiss(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Zero(t, sets.Load())
-		require.Equal(t, Won, released.Wait(t.Context(), time.Now()).Result)
+		require.Equal(t, Won, released.Wait(t.Context()).Result)
 		require.Zero(t, unanswered(c))
 	})
 }
@@ -188,7 +188,7 @@ func TestRounds_ANodeThatIsDownHasNothing(t *testing.T) {
 		require.Zero(t, m.Nodes()[2].PendingReleases, "it was never asked")
 
 		m.nodes[1].Link.SetState(link.Down, link.ErrNotConnected)
-		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+		o := m.Acquire(claim("l", "t"), time.Minute, 1).Wait(t.Context())
 		require.Equal(t, NoQuorum, o.Result)
 		for _, no := range o.NoVotes {
 			want := map[string]error{"node1": link.ErrNotConnected, "node2": errBroken}[no.Name]
@@ -225,7 +225,7 @@ func TestRounds_HalfOfTheNodesDecideAtOnce(t *testing.T) {
 					}
 				}
 				start := time.Now()
-				o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context(), time.Time{})
+				o := m.Acquire(claim("k", "t"), time.Minute, 1).Wait(t.Context())
 				require.Less(t, time.Since(start), slowAfter)
 				require.Equal(t, map[bool]Result{false: Held, true: NoQuorum}[down], o.Result)
 				for _, f := range goOn {

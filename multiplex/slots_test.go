@@ -74,7 +74,7 @@ func TestSlots_OneServerHasOneVote(t *testing.T) {
 				}
 			}
 			check := func(what string, a *Attempt) {
-				o := a.Wait(t.Context(), time.Time{})
+				o := a.Wait(t.Context())
 				if test.noVotes == nil {
 					require.Equal(t, Won, o.Result, "%s: %s", name, what)
 					return
@@ -92,7 +92,7 @@ func TestSlots_OneServerHasOneVote(t *testing.T) {
 			check("acquire", m.Acquire(c, time.Minute, 1))
 			fail("12345"[:len(stores)], nil)
 			c = claim("l", "t")
-			o := m.Acquire(c, time.Minute, 1).Wait(t.Context(), time.Time{})
+			o := m.Acquire(c, time.Minute, 1).Wait(t.Context())
 			require.Equal(t, Won, o.Result)
 			synctest.Wait()
 			fail(test.servers, test.failing)
@@ -133,14 +133,14 @@ func TestSlots_OfTwoLayoutsHaveAVoteEach(t *testing.T) {
 		require.Zero(t, m.SpareNodes())
 		for system, want := range []Result{joint: Won, oldNodes: Won, newNodes: Won} {
 			c := claimOf(uint8(system), "t")
-			o := m.Acquire(c, time.Minute, 1).Wait(t.Context(), time.Time{})
+			o := m.Acquire(c, time.Minute, 1).Wait(t.Context())
 			require.Equal(t, want, o.Result)
 			m.Release(c, 1)
 		}
 		onServers(m, "123111")
 		for system, want := range []Result{joint: NoQuorum, oldNodes: Won, newNodes: NoQuorum} {
 			c := claimOf(uint8(system), "t")
-			o := m.Acquire(c, time.Minute, 1).Wait(t.Context(), time.Time{})
+			o := m.Acquire(c, time.Minute, 1).Wait(t.Context())
 			require.Equal(t, want, o.Result)
 			m.Release(c, 1)
 		}

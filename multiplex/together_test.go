@@ -48,7 +48,7 @@ func TestTogether_EachKeyHasOneHolder(t *testing.T) {
 			callers.Go(func() {
 				c := new(Claim)
 				c.Init("", keys, fmt.Sprint("token", i), "")
-				o := m.Acquire(c, time.Minute, 1).Wait(t.Context(), time.Time{})
+				o := m.Acquire(c, time.Minute, 1).Wait(t.Context())
 				mu.Lock()
 				defer mu.Unlock()
 				switch o.Result {

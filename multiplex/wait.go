@@ -14,9 +14,8 @@ import (
 //
 // An acquire that failed is released in the background, on every node that may have heard of it. An
 // acquire whose answer came before ctx ended is granted. A release continues after Wait failed, and
-// Wait may be called again for it. began is when the caller began to wait, if it waits for several
-// attempts one after another, and else zero.
-func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
+// Wait may be called again for it.
+func (a *Attempt) Wait(ctx context.Context) Outcome {
 	c := a.claim
 	c.mu.Lock()
 	a.tryDecide()
@@ -34,7 +33,7 @@ func (a *Attempt) Wait(ctx context.Context, began time.Time) Outcome {
 		if a.tryDecide(); a.decision != before {
 			return a.waitResult(nil)
 		}
-		left, ended := a.remainingWait(began), ctx.Err()
+		left, ended := a.remainingWait(), ctx.Err()
 		if left <= 0 || ended != nil {
 			return a.waitResult(ended)
 		}
@@ -78,14 +77,12 @@ func (a *Attempt) waitResult(ended error) Outcome {
 
 // remainingWait returns how much longer the attempt waits: until its timeout, and then until each
 // node that has not answered hangs, when the lookout wakes the caller. claim.mu is held.
-func (a *Attempt) remainingWait(began time.Time) (left time.Duration) {
-	if began.Before(a.op.Sent) {
-		began = a.op.Sent
-	}
-	if left = a.timeout - time.Since(began); left > 0 {
+func (a *Attempt) remainingWait() (left time.Duration) {
+	took := time.Since(a.op.Sent)
+	if left = a.timeout - took; left > 0 {
 		return left
 	}
-	useful := a.maxAge - time.Since(a.op.Sent)
+	useful := a.maxAge - took
 	for s := a.open(); s != 0; s &= s - 1 {
 		since := a.mux.lookout.hanging[s.Lowest()].Load()
 		if since == nil {

@@ -35,8 +35,8 @@ func seedEdits() []edit {
 	edits := []edit{
 		{"sim/simrand/simrand.go", "const Enabled = false", "const Enabled = true"},
 		{
-			"internal/locker/locker.go", "ids.NewFenceClock(time.Now, ",
-			"ids.NewFenceClock(simrand.Clock(), ",
+			"internal/locker/locker.go", "\tk.Fences = ids.NewFenceClock(time.Now, ",
+			"\t_ = time.Now\n\tk.Fences = ids.NewFenceClock(simrand.Clock(), ",
 		},
 		{"client.go", "\t\"github.com/lockpipe/lockpipe/internal/suspension\"\n", ""},
 		{"client.go", "suspension.Counter()", "simrand.Suspended()"},

@@ -31,7 +31,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 	}
 	ctx, cancel := outlive(ctx)
 	defer cancel()
-	votes := a.Wait(ctx, time.Time{})
+	votes := a.Wait(ctx)
 	err := l.extensionError(votes)
 	if votes.Result == multiplex.Held && k.clock.Since(until) >= 0 {
 		at := k.clock.Time(cmp.Or(until, k.clock.Now())) // Keep may be called again
@@ -60,7 +60,7 @@ func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, 
 		a := k.newAttempt(h.Keys, o, &retry)
 		a.lease.claim.Adopt(h, takes)
 		a.of = a.lease.claim.Acquire(o.TTL, len(h.Keys))
-		l, f := k.finish(ctx, &a, o, time.Time{})
+		l, f := k.finish(ctx, &a, o)
 		if f == nil {
 			return l, nil
 		}

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/stats"
@@ -33,7 +32,7 @@ func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *F
 	var retry fenceRetry
 	for {
 		a := k.acquire(keys, o, &retry, len(keys))
-		l, f := k.finish(ctx, &a, o, time.Time{})
+		l, f := k.finish(ctx, &a, o)
 		if o.Count > 0 && f.IsHeld() {
 			a.cleanUp(ctx, len(keys)) // the next look must not see what it left
 		}
@@ -64,12 +63,9 @@ func (k *Locker) acquire(keys []string, o *Options, retry *fenceRetry, batchKeys
 	return a
 }
 
-// finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended. began
-// is when the first of several attempts was waited for: see parts.Attempt.Wait.
-func (k *Locker) finish(ctx context.Context, a *attempt, o *Options, began time.Time) (
-	*Lease, *Failure,
-) {
-	votes := a.of.Wait(ctx, began)
+// finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended.
+func (k *Locker) finish(ctx context.Context, a *attempt, o *Options) (*Lease, *Failure) {
+	votes := a.of.Wait(ctx)
 	if votes.Result != multiplex.Won {
 		f := &Failure{Votes: votes, Closing: k.IsClosing(), Token: a.lease.Token()}
 		k.Outcomes.Attempt(f.outcome(), k.clock.Since(a.sent))
@@ -102,5 +98,5 @@ func (k *Locker) finish(ctx context.Context, a *attempt, o *Options, began time.
 // cleanUp waits until the nodes have answered the release of an attempt for so many keys that
 // failed. If it is not confirmed, at worst the next attempt is refused.
 func (a *attempt) cleanUp(ctx context.Context, keys int) {
-	_ = a.lease.claim.Release(keys).Wait(ctx, time.Time{})
+	_ = a.lease.claim.Release(keys).Wait(ctx)
 }

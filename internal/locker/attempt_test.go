@@ -3,7 +3,6 @@ package locker
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/multiplex"
@@ -18,9 +17,9 @@ func TestFinish_GivesNoLeaseBehindTheEndOfCtx(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	o := &Options{TTL: ttl}
 	a := k.acquire([]string{"x"}, o, new(fenceRetry), 1)
-	require.Equal(t, multiplex.Won, a.of.Wait(ctx, time.Time{}).Result)
+	require.Equal(t, multiplex.Won, a.of.Wait(ctx).Result)
 	cancel()
-	l, f := k.finish(ctx, &a, o, time.Time{})
+	l, f := k.finish(ctx, &a, o)
 	require.Nil(t, l)
 	require.True(t, f.CutShort(ctx))
 	l, f = k.Try(t.Context(), []string{"x"}, o) // its acquire is behind the release

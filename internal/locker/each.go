@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"time"
 )
 
 // Each is one key of a TryEach: it has a lease or a failure.
@@ -37,7 +36,6 @@ func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each
 func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []Each, left int) (
 	again int,
 ) {
-	began := time.Now()
 	for i := range all {
 		if e, key := &all[i], keys[i:i+1]; !e.decided {
 			e.attempt = k.acquire(key, o, &e.retry, left)
@@ -48,7 +46,7 @@ func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []E
 		if e.decided {
 			continue
 		}
-		e.Lease, e.Failure = k.finish(ctx, &e.attempt, o, began)
+		e.Lease, e.Failure = k.finish(ctx, &e.attempt, o)
 		e.decided = e.Failure == nil || !o.Fencing || !e.retry.next(&e.attempt)
 		if !e.decided {
 			again++

@@ -24,7 +24,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 		return l.named(err)
 	}
 	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len())
-	e.Err = l.extensionError(a.Wait(ctx, time.Time{}))
+	e.Err = l.extensionError(a.Wait(ctx))
 	err = e.Finish()
 	k.Outcomes.Extended(confirmation(err))
 	if err != nil && l.Err() != nil {
@@ -48,14 +48,13 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 		keys += due[i].Owner.(*Lease).claim.Len()
 	}
 	attempts := make([]parts.Attempt, len(due))
-	began := time.Now()
 	for i := range due {
 		e := &due[i]
 		attempts[i] = e.Owner.(*Lease).claim.Extend(e.TTL, e.SendBefore, e.MinTimeout, keys)
 	}
 	for i, a := range attempts {
 		e := &due[i]
-		e.Err = e.Owner.(*Lease).extensionError(a.Wait(ctx, began))
+		e.Err = e.Owner.(*Lease).extensionError(a.Wait(ctx))
 		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
 	}
 }

@@ -42,7 +42,7 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	o := &Options{TTL: ttl, Fencing: true}
 	retry := new(fenceRetry)
 	stale := k.acquire([]string{"x"}, o, retry, 1)
-	_, f := k.finish(t.Context(), &stale, o, time.Time{})
+	_, f := k.finish(t.Context(), &stale, o)
 	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
 	for range 2 {
 		for range maxFenceRetries {
@@ -55,7 +55,7 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	_ = retry.next(&stale)
 	require.Equal(t, ahead+1, retry.floor, "and never goes back")
 	a := k.acquire([]string{"x"}, o, retry, 1)
-	l, f := k.finish(t.Context(), &a, o, time.Time{})
+	l, f := k.finish(t.Context(), &a, o)
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
 }

@@ -153,7 +153,6 @@ func (k *Locker) Close(ctx context.Context) (failed []error, held int, err error
 		attempts[i] = l.claim.Release(keys)
 	}
 	k.Lines.LeaveAll() // else others wait for this client
-	began := time.Now()
 	k.Functions.Leave()
 	select {
 	case <-k.Functions.empty:
@@ -166,7 +165,7 @@ func (k *Locker) Close(ctx context.Context) (failed []error, held int, err error
 	_, _ = k.endLeases(withFunction)
 	k.End()
 	for i, a := range attempts {
-		if votes := a.Wait(ctx, began); votes.Result == multiplex.NoQuorum {
+		if votes := a.Wait(ctx); votes.Result == multiplex.NoQuorum {
 			failed = append(failed, prefix.Errorf("release of %.64q not confirmed: %w",
 				leases[i].Key(), k.cfg.VotesError(votes)))
 		}

@@ -16,7 +16,7 @@ import (
 // error is nil, how the lease had ended, or that of Config.VotesError. It is ErrLost too if the
 // nodes did not have the keys any more, although their time had not run out.
 func (l *Lease) Release(ctx context.Context) error {
-	return l.endRelease(ctx, l.startRelease(l.claim.Len()), time.Time{})
+	return l.endRelease(ctx, l.startRelease(l.claim.Len()))
 }
 
 // ReleaseAll is Release for many leases, in one round trip to each node. It returns the errors of
@@ -30,9 +30,8 @@ func ReleaseAll(ctx context.Context, leases []*Lease) (failed []error) {
 	for i, l := range leases {
 		releases[i] = l.startRelease(keys)
 	}
-	began := time.Now()
 	for i, r := range releases {
-		if err := leases[i].endRelease(ctx, r, began); err != nil {
+		if err := leases[i].endRelease(ctx, r); err != nil {
 			failed = append(failed, err)
 		}
 	}
@@ -47,15 +46,15 @@ type startedRelease struct {
 	until   lease.Instant // when the time of a lease would have run out that was held; else 0
 }
 
-// endRelease waits for the outcome of a release: see parts.Attempt.Wait.
-func (l *Lease) endRelease(ctx context.Context, r startedRelease, began time.Time) error {
+// endRelease waits for the outcome of a release.
+func (l *Lease) endRelease(ctx context.Context, r startedRelease) error {
 	if r.attempt == nil {
 		return l.named(r.end)
 	}
 	k := l.locker
 	ctx, cancel := outlive(ctx)
 	defer cancel()
-	votes, err := r.attempt.Wait(ctx, began), error(nil)
+	votes, err := r.attempt.Wait(ctx), error(nil)
 	switch {
 	case votes.Result != multiplex.Held:
 		err = k.cfg.VotesError(votes)

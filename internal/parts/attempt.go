@@ -12,7 +12,7 @@ import (
 // a claim of one part. Of a claim of several parts it has an attempt for each.
 type Attempt interface {
 	// Wait returns the outcome: see multiplex.Attempt.Wait.
-	Wait(ctx context.Context, began time.Time) multiplex.Outcome
+	Wait(ctx context.Context) multiplex.Outcome
 	// FenceTooLow explains an acquire with a fence: see multiplex.Attempt.FenceTooLow.
 	FenceTooLow() (seen int64, again bool)
 	// Adoption explains an acquire that was to adopt keys: see multiplex.Attempt.Adoption.
@@ -111,18 +111,13 @@ func (c *Claim) start(k kind, start func(p *one)) *several {
 }
 
 // Wait returns the outcome of all parts. It waits for each until the rest is of no interest.
-func (s *several) Wait(ctx context.Context, began time.Time) multiplex.Outcome {
-	from := began
-	if began.IsZero() {
-		began = time.Now()
-	}
+func (s *several) Wait(ctx context.Context) multiplex.Outcome {
 	for ; s.next < len(s.parts) && !s.over(); s.next++ {
 		p := &s.parts[s.next]
 		if p.attempt == nil {
 			s.start(p)
 		}
-		s.note(p, p.attempt.Wait(ctx, from))
-		from = began
+		s.note(p, p.attempt.Wait(ctx))
 	}
 	return s.result()
 }
