@@ -114,6 +114,6 @@ func result(l *locker.Lease, f *locker.Failure) (*Lease, error) {
 
 // countInvalid counts calls whose arguments make no sense, and returns err.
 func (c *Client) countInvalid(kind stats.Call, err error, calls int) error {
-	c.locker.Outcomes.CallFailed(kind, stats.Invalid, calls)
+	c.locker.Outcomes.Failures[kind][stats.Invalid].Add(uint64(calls))
 	return err
 }

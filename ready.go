@@ -32,7 +32,7 @@ func (c *Client) Ready(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-		case <-c.locker.Closing():
+		case <-c.locker.Open.Done():
 		}
 	}
 }

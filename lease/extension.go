@@ -55,7 +55,7 @@ func (t *Term) BeginExtension(ctx context.Context, ttl time.Duration) (Extension
 func (t *Term) lockExtension(ctx context.Context) error {
 	for {
 		t.mu.Lock()
-		if t.expireIfDue() {
+		if t.expireIfDue(t.manager.clock.Now()) {
 			defer t.mu.Unlock()
 			return t.end
 		}
@@ -141,7 +141,7 @@ func (e *Extension) apply() error {
 		t.cold.extensionFree = nil
 	}
 	switch {
-	case t.expireIfDue():
+	case t.expireIfDue(t.manager.clock.Now()):
 		return t.end
 	case e.Err == nil:
 		t.until = t.validUntil(e.began, e.TTL)

@@ -51,18 +51,14 @@ func (t *Term) ensureCold() *coldState {
 	return t.cold
 }
 
-// expireIfDue ends the term if its time has run out, and reports whether it is over. mu is held.
-func (t *Term) expireIfDue() (over bool) {
-	return t.end != nil || t.expireIfDueAt(t.manager.clock.Now())
-}
-
-// expireIfDueAt is expireIfDue for a term that has not ended before now. mu is held.
-func (t *Term) expireIfDueAt(now Instant) (over bool) {
-	if over = now >= t.until; over {
+// expireIfDue ends the term if its time has run out at now. It reports whether the term is over. mu
+// is held.
+func (t *Term) expireIfDue(now Instant) (over bool) {
+	if t.end == nil && now >= t.until {
 		at := time.Now().Add(time.Duration(t.until - now))
 		t.setEnd(&EndError{t.expiryError(), t.owner, at}, t.until)
 	}
-	return over
+	return t.end != nil
 }
 
 // setEnd ends the term. mu is held.
@@ -86,7 +82,7 @@ func (t *Term) End(cause error) error {
 func (t *Term) endWith(cause error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := t.manager.clock.Now(); t.end == nil && !t.expireIfDueAt(now) {
+	if now := t.manager.clock.Now(); !t.expireIfDue(now) {
 		t.setEnd(cause, now)
 	}
 	return t.end
@@ -98,7 +94,7 @@ func (t *Term) endWith(cause error) error {
 func (t *Term) HandOff() (until Instant, ok bool) {
 	t.mu.Lock()
 	now := t.manager.clock.Now()
-	if ok = t.end == nil && !t.expireIfDueAt(now) && !t.extending; ok {
+	if ok = !t.expireIfDue(now) && !t.extending; ok {
 		until = t.until
 		t.handedOff = true
 		t.setEnd(ErrReleased, now)
@@ -124,7 +120,7 @@ func (t *Term) Began() time.Time { return t.manager.clock.Time(t.began) }
 func (t *Term) Err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.expireIfDue()
+	t.expireIfDue(t.manager.clock.Now())
 	return t.end
 }
 
@@ -132,7 +128,7 @@ func (t *Term) Err() error {
 func (t *Term) Until() Instant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.expireIfDue() {
+	if t.expireIfDue(t.manager.clock.Now()) {
 		return 0
 	}
 	return t.until
@@ -147,7 +143,7 @@ func (t *Term) Context() context.Context {
 	if e.cancel == nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		e.ctx, e.cancel = &clockContext{ctx, t, cancel}, cancel
-		if t.expireIfDue() {
+		if t.expireIfDue(t.manager.clock.Now()) {
 			cancel(t.end)
 		}
 	}

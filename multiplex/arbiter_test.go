@@ -84,14 +84,14 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	chosen := map[int]int{}
 	for i := range 3000 {
 		key := fmt.Sprint("sku:", i)
-		arbiter := m.Arbiter(0, 0, key, 0)
-		require.Equal(t, arbiter, 4-turned.Arbiter(0, 0, key, 0))
+		arbiter := arbiterOf(m, key, 0)
+		require.Equal(t, arbiter, 4-arbiterOf(turned, key, 0))
 		chosen[arbiter]++
-		next := m.Arbiter(0, 0, key, 1)
+		next := arbiterOf(m, key, 1)
 		require.NotEqual(t, arbiter, next)
-		require.Equal(t, arbiter, m.Arbiter(0, 0, key, 5))
+		require.Equal(t, arbiter, arbiterOf(m, key, 5))
 		m.nodes[arbiter].Link.SetState(link.Down, errBroken)
-		require.Equal(t, next, m.Arbiter(0, 0, key, 0))
+		require.Equal(t, next, arbiterOf(m, key, 0))
 		m.nodes[arbiter].Link.SetState(link.Up, nil)
 	}
 	require.Len(t, chosen, 5)
@@ -101,7 +101,7 @@ func TestArbiter_AllContendersChooseTheSame(t *testing.T) {
 	for _, n := range m.nodes {
 		n.Link.SetState(link.Down, errBroken)
 	}
-	require.Equal(t, -1, m.Arbiter(0, 0, "k", 0))
+	require.Equal(t, -1, arbiterOf(m, "k", 0))
 	for _, n := range m.nodes {
 		n.Link.SetState(link.Up, nil)
 	}
@@ -124,4 +124,12 @@ func TestMux_CloseEndsContenders(t *testing.T) {
 		require.Less(t, time.Since(begin), patient, "goroutines are left")
 	}
 	stop()
+}
+
+// arbiterOf returns the index of the node that has the line for a key; -1: none is connected.
+func arbiterOf(m *Mux, key string, skip int) int { return arbiterIn(m, 0, 0, key, skip) }
+
+func arbiterIn(m *Mux, system uint8, set int, key string, skip int) int {
+	lines := m.Arbiter(system, set, key, skip)
+	return slices.IndexFunc(m.nodes, func(n *node.Node) bool { return n.Lines == lines })
 }

@@ -188,7 +188,7 @@ func (a *Attempt) countSplit() {
 		return
 	}
 	a.splitCounted = true
-	a.mux.counts.splitVotes.Add(1)
+	a.mux.splitVotes.Add(1)
 }
 
 // refusal returns what the refusal of an acquire by node i says: see quorum.Aliases. claim.mu is

@@ -183,8 +183,8 @@ func TestFailing_AfterASecondOfErrors(t *testing.T) {
 		require.Zero(t, node().Until)
 		require.Zero(t, m.SpareNodes())
 		require.Equal(t, int32(1), log.warnings.Load())
-		require.NotZero(t, m.Arbiter(0, 0, "a", 0))
-		require.NotZero(t, m.Arbiter(0, 0, "a", 1))
+		require.NotZero(t, arbiterOf(m, "a", 0))
+		require.NotZero(t, arbiterOf(m, "a", 1))
 
 		actors[1].play(refusesAll(misconf))
 		var e *outcomeError

@@ -62,7 +62,7 @@ func TestFirstUse_WaitsForTheLastNode(t *testing.T) {
 	status := becomes(t, m, 1, link.Quarantined, waitsFor)
 	require.InDelta(t, time.Minute, time.Until(status.Until), float64(10*time.Second))
 	require.False(t, m.QuorumReachable())
-	require.Equal(t, -1, m.Arbiter(0, 0, "k", 0))
+	require.Equal(t, -1, arbiterOf(m, "k", 0))
 	err := wait(m.Acquire(claim("k", "t"), time.Minute, 1), t.Context())
 	require.ErrorIs(t, err, ErrNoQuorum)
 	require.ErrorContains(t, err, "quarantined until ")

@@ -232,12 +232,12 @@ func TestJoint_ContendersThatShareTheFirstSetChooseTheSameArbiter(t *testing.T) 
 		chosen := map[int]bool{}
 		for i := range 300 {
 			key := fmt.Sprint("sku:", i)
-			arbiter := m.Arbiter(joint, 0, key, i%3)
-			require.Equal(t, arbiter, m.Arbiter(oldNodes, 0, key, i%3))
-			require.Equal(t, m.Arbiter(joint, 1, key, i%3), m.Arbiter(newNodes, 0, key, i%3))
+			arbiter := arbiterIn(m, joint, 0, key, i%3)
+			require.Equal(t, arbiter, arbiterIn(m, oldNodes, 0, key, i%3))
+			require.Equal(t, arbiterIn(m, joint, 1, key, i%3), arbiterIn(m, newNodes, 0, key, i%3))
 			chosen[arbiter] = true
-			chosen[m.Arbiter(newNodes, 0, key, 0)] = true
-			require.GreaterOrEqual(t, m.Arbiter(newNodes, 0, key, 0), 3)
+			chosen[arbiterIn(m, newNodes, 0, key, 0)] = true
+			require.GreaterOrEqual(t, arbiterIn(m, newNodes, 0, key, 0), 3)
 			require.Less(t, arbiter, 3)
 		}
 		require.Len(t, chosen, 6)

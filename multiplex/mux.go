@@ -136,8 +136,8 @@ type Mux struct {
 	beginning sync.Mutex
 	ready     quorum.Nodes
 
-	counts counts
-	asker  *holders.Asker
+	attempts, splitVotes atomic.Uint64 // to acquire
+	asker                *holders.Asker
 }
 
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
@@ -202,7 +202,7 @@ func (m *Mux) timeoutFor(keys int) time.Duration {
 // Acquire starts one attempt to take all keys of a new claim on a quorum of nodes for ttl.
 // batchKeys is the number of keys of all attempts that start together with it, its own included.
 func (m *Mux) Acquire(c *Claim, ttl time.Duration, batchKeys int) *Attempt {
-	m.counts.attempts.Add(1)
+	m.attempts.Add(1)
 	return m.submit(m.newAttempt(c, node.Acquire, ttl, m.timeoutFor(batchKeys), ttl/2))
 }
 
@@ -265,13 +265,10 @@ func (m *Mux) submit(a *Attempt) *Attempt {
 	return a
 }
 
-// counts are what the Mux counts itself.
-type counts struct{ attempts, splitVotes atomic.Uint64 }
-
 // Attempts returns how many attempts to acquire were sent since New, and how many of them failed
 // because contenders divided the votes.
 func (m *Mux) Attempts() (sent, splitVotes uint64) {
-	return m.counts.attempts.Load(), m.counts.splitVotes.Load()
+	return m.attempts.Load(), m.splitVotes.Load()
 }
 
 // all returns all nodes.

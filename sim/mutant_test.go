@@ -138,8 +138,8 @@ var brokenRules = []mutant{
 				"\t\ta.maxAge = min(a.maxAge, sendBefore.Sub(a.op.Sent))\n\t}\n",
 		},
 		also: edit{
-			"lease/extension.go", "\t\tif t.expireIfDue() {\n",
-			"\t\tif t.expireIfDue() && !simrand.Mutant(\"stale\") {\n",
+			"lease/extension.go", "\t\tif t.expireIfDue(t.manager.clock.Now()) {\n",
+			"\t\tif t.expireIfDue(t.manager.clock.Now()) && !simrand.Mutant(\"stale\") {\n",
 		},
 	},
 	{

@@ -158,7 +158,7 @@ func (c *Calls) awaitKeys(ctx context.Context, p *pool, o *locker.Options, last 
 		case <-reachable:
 			return nil
 		case <-ctx.Done():
-		case <-c.locker.Closing():
+		case <-c.locker.Open.Done():
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (c *Calls) lineUp(ctx context.Context, p *pool) (leave func()) {
 	case p.turn <- struct{}{}:
 		first = true
 	case <-ctx.Done():
-	case <-c.locker.Closing():
+	case <-c.locker.Open.Done():
 	}
 	return func() {
 		p.waiting.Add(-1)

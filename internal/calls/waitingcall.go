@@ -95,7 +95,7 @@ func (s *waitingCall) sleep(over <-chan time.Time) {
 	case <-s.wake:
 	case <-over:
 	case <-s.ctx.Done():
-	case <-s.calls.locker.Closing():
+	case <-s.calls.locker.Open.Done():
 	}
 }
 

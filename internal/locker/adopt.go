@@ -37,7 +37,7 @@ func (l *Lease) Keep(ctx context.Context, d time.Duration) error {
 		at := k.clock.Time(cmp.Or(until, k.clock.Now())) // Keep may be called again
 		err = &lease.EndError{End: lease.ErrExpired, Owner: l, At: at}
 	}
-	k.Outcomes.Released(confirmation(err))
+	k.Outcomes.Releases[confirmation(err)].Add(1)
 	return l.named(err)
 }
 
@@ -90,7 +90,7 @@ func (k *Locker) Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-k.Closing():
+	case <-k.Open.Done():
 	}
 	return k.EndReason(ctx)
 }

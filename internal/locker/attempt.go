@@ -68,7 +68,7 @@ func (k *Locker) finish(ctx context.Context, a *attempt, o *Options) (*Lease, *F
 	votes := a.of.Wait(ctx)
 	if votes.Result != multiplex.Won {
 		f := &Failure{Votes: votes, Closing: k.IsClosing(), Token: a.lease.Token()}
-		k.Outcomes.Attempt(f.outcome(), k.clock.Since(a.sent))
+		k.Outcomes.Attempts[f.outcome()].Observe(k.clock.Since(a.sent))
 		return nil, f
 	}
 	l := a.lease
@@ -87,11 +87,11 @@ func (k *Locker) finish(ctx context.Context, a *attempt, o *Options) (*Lease, *F
 	l.claim.Release(l.claim.Len())
 	if err != lease.ErrExpired {
 		f := &Failure{End: err}
-		k.Outcomes.Attempt(f.outcome(), k.clock.Since(a.sent))
+		k.Outcomes.Attempts[f.outcome()].Observe(k.clock.Since(a.sent))
 		return nil, f
 	}
 	passed := k.clock.Since(a.sent)
-	k.Outcomes.Attempt(stats.Late, passed)
+	k.Outcomes.Attempts[stats.Late].Observe(passed)
 	return nil, &Failure{Votes: votes, Passed: passed, TTL: o.TTL}
 }
 

@@ -14,7 +14,7 @@ import (
 func (k *Locker) Count(ctx context.Context, kind stats.Call, f *Failure) *Failure {
 	if f != nil {
 		f.Own = f.IsHeld() && k.isOwn(ctx, f.Votes.Keys)
-		k.Outcomes.CallFailed(kind, f.outcome(), 1)
+		k.Outcomes.Failures[kind][f.outcome()].Add(1)
 	}
 	return f
 }
@@ -22,11 +22,11 @@ func (k *Locker) Count(ctx context.Context, kind stats.Call, f *Failure) *Failur
 // countGranted counts an attempt and its call that got a lease, which began at that time.
 func (k *Locker) countGranted(o *Options, began, sent time.Time) {
 	if o.Start.IsZero() { // the call is the attempt
-		k.Outcomes.CallGranted(o.Kind, began.Sub(sent))
+		k.Outcomes.Grants[o.Kind].Observe(began.Sub(sent))
 		return
 	}
-	k.Outcomes.Attempt(stats.Granted, began.Sub(sent))
-	k.Outcomes.CallGranted(o.Kind, began.Sub(o.Start))
+	k.Outcomes.Attempts[stats.Granted].Observe(began.Sub(sent))
+	k.Outcomes.Grants[o.Kind].Observe(began.Sub(o.Start))
 }
 
 // endOutcome returns how a lease ended.

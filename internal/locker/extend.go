@@ -26,7 +26,7 @@ func (l *Lease) Extend(ctx context.Context, ttl time.Duration) error {
 	a := l.claim.Extend(e.TTL, e.SendBefore, 0, l.claim.Len())
 	e.Err = l.extensionError(a.Wait(ctx))
 	err = e.Finish()
-	k.Outcomes.Extended(confirmation(err))
+	k.Outcomes.Extensions[confirmation(err)].Add(1)
 	if err != nil && l.Err() != nil {
 		l.releaseInBackground() // the nodes may have extended it
 	}
@@ -55,7 +55,7 @@ func (k *Locker) extendBatch(ctx context.Context, due []lease.Extension) {
 	for i, a := range attempts {
 		e := &due[i]
 		e.Err = e.Owner.(*Lease).extensionError(a.Wait(ctx))
-		k.Outcomes.Extended(confirmation(e.Finish())) // leaseEnded is called if it is over
+		k.Outcomes.Extensions[confirmation(e.Finish())].Add(1) // leaseEnded is called if it is over
 	}
 }
 

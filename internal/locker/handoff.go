@@ -103,7 +103,7 @@ func (k *Locker) Accept(ctx context.Context, h *Handoff, o *Options) *Lease {
 		return nil
 	}
 	k.Handovers.Add(1)
-	k.Outcomes.CallGranted(o.Kind, l.term.Began().Sub(o.Start))
+	k.Outcomes.Grants[o.Kind].Observe(l.term.Began().Sub(o.Start))
 	return l
 }
 

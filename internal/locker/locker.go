@@ -103,7 +103,7 @@ func (k *Locker) Begin(ctx context.Context, kind stats.Call, results int) (f *Fa
 	if open {
 		k.End()
 	}
-	k.Outcomes.CallFailed(kind, f.outcome(), results)
+	k.Outcomes.Failures[kind][f.outcome()].Add(uint64(results))
 	return f
 }
 
@@ -115,9 +115,6 @@ func (k *Locker) PendingCalls() int { return int(k.calls.count.Load() &^ closedB
 
 // Owner returns lockpipe.Config.Owner.
 func (k *Locker) Owner() string { return k.env.Owner }
-
-// Closing returns a channel that is closed when the close begins.
-func (k *Locker) Closing() <-chan struct{} { return k.Open.Done() }
 
 // IsClosing reports whether the close has begun.
 func (k *Locker) IsClosing() bool { return k.Open.Err() != nil }

@@ -61,7 +61,7 @@ func (l *Lease) endRelease(ctx context.Context, r startedRelease) error {
 	case r.until != 0 && k.clock.Since(r.until) < 0: // or the keys may have expired
 		err = l.extensionError(votes)
 	}
-	k.Outcomes.Released(confirmation(err))
+	k.Outcomes.Releases[confirmation(err)].Add(1)
 	if r.until != 0 {
 		k.notifyReleased(l)
 	}
@@ -80,7 +80,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 		next = k.successor(l)
 	}
 	if next != nil && l.handOff(next) {
-		k.Outcomes.Released(stats.HandedOver)
+		k.Outcomes.Releases[stats.HandedOver].Add(1)
 		return startedRelease{}
 	}
 	end := l.term.End(lease.ErrReleased)
@@ -92,7 +92,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 		if end == lease.ErrKept {
 			unsent = stats.AlreadyEnded
 		}
-		k.Outcomes.Released(unsent)
+		k.Outcomes.Releases[unsent].Add(1)
 		return startedRelease{}
 	}
 	r.attempt = l.claim.Release(keys)
@@ -100,7 +100,7 @@ func (l *Lease) startRelease(keys int) (r startedRelease) {
 		k.passOn(l, next) // the next attempt goes behind the release
 	}
 	if !errors.Is(end, lease.ErrReleased) {
-		k.Outcomes.Released(stats.AlreadyEnded)
+		k.Outcomes.Releases[stats.AlreadyEnded].Add(1)
 		return startedRelease{end: end}
 	}
 	return r
@@ -118,7 +118,7 @@ func (l *Lease) releaseInBackground() {
 // leaseEnded is what the lease manager calls for each lease that is over.
 func (k *Locker) leaseEnded(owner any, end error, held time.Duration) {
 	o := endOutcome(end)
-	k.Outcomes.Ended(o, held)
+	k.Outcomes.Holds[o].Observe(held)
 	if o != stats.Lost && o != stats.Expired {
 		return // the holder or Close has ended it
 	}

@@ -106,11 +106,7 @@ func (m *Mux) Side(key string, refused []string, last int) int {
 func (m *Mux) Arbiter(key string, on, skip int) *line.Node {
 	sides := m.sides(key)
 	s := sides[min(on, len(sides)-1)]
-	node := s.at.mux.Arbiter(uint8(s.at.System), s.set, m.prefix+key, skip)
-	if node < 0 {
-		return nil
-	}
-	return s.at.mux.Line(node)
+	return s.at.mux.Arbiter(uint8(s.at.System), s.set, m.prefix+key, skip)
 }
 
 // Lacking returns the index of a group of these keys that has no quorum that can grant. If there is

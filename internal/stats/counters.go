@@ -1,9 +1,6 @@
 package stats
 
-import (
-	"sync/atomic"
-	"time"
-)
+import "sync/atomic"
 
 // Call is a kind of acquiring calls, which are counted together.
 type Call uint8
@@ -63,29 +60,12 @@ var (
 // follows from other counts is not counted: a call that makes just one attempt counts as a call.
 // The zero value is ready. All methods are safe for concurrent use, and none of them blocks.
 type Counters struct {
-	attempts   [Closed + 1]Histogram
-	grants     [len(kinds)]Histogram
-	failures   [len(kinds)][Invalid + 1]atomic.Uint64 // calls
-	holds      [Kept + 1]Histogram
-	extensions [AlreadyEnded + 1]atomic.Uint64
-	releases   [AlreadyEnded + 1]atomic.Uint64
+	// Attempts are the times that attempts took, from before they were sent. The attempt by which a
+	// Try or an Each call got its lease is in Grants alone.
+	Attempts   [Closed + 1]Histogram
+	Grants     [len(kinds)]Histogram                  // the times of calls that got a lease
+	Failures   [len(kinds)][Invalid + 1]atomic.Uint64 // calls that got none
+	Holds      [Kept + 1]Histogram                    // for how long leases were held
+	Extensions [AlreadyEnded + 1]atomic.Uint64
+	Releases   [AlreadyEnded + 1]atomic.Uint64 // calls to release a lease
 }
-
-// Attempt counts an attempt and the time that it took, from before it was sent. The attempt by
-// which a Try or an Each call got its lease is counted by CallGranted alone.
-func (c *Counters) Attempt(o Outcome, took time.Duration) { c.attempts[o].Observe(took) }
-
-// CallGranted counts a call that got a lease, and the time that it took.
-func (c *Counters) CallGranted(k Call, took time.Duration) { c.grants[k].Observe(took) }
-
-// CallFailed counts calls that got no lease.
-func (c *Counters) CallFailed(k Call, o Outcome, calls int) { c.failures[k][o].Add(uint64(calls)) }
-
-// Ended counts a lease, and the time for which it was held.
-func (c *Counters) Ended(o Outcome, held time.Duration) { c.holds[o].Observe(held) }
-
-// Extended counts an extension.
-func (c *Counters) Extended(o Outcome) { c.extensions[o].Add(1) }
-
-// Released counts a call to release a lease.
-func (c *Counters) Released(o Outcome) { c.releases[o].Add(1) }

@@ -10,12 +10,12 @@ func (c *Counters) Rows(row Row) {
 	timed := func(what, kind string, o Outcome, took Snapshot) {
 		row(what, kind, o, took.Total(), took)
 	}
-	granted := c.attempts[Granted].Snapshot()
+	granted := c.Attempts[Granted].Snapshot()
 	for k, kind := range kinds {
-		took := c.grants[k].Snapshot()
+		took := c.Grants[k].Snapshot()
 		timed("call", kind, Granted, took)
 		for _, o := range callFailures {
-			row("call", kind, o, c.failures[k][o].Load(), Snapshot{})
+			row("call", kind, o, c.Failures[k][o].Load(), Snapshot{})
 		}
 		// A Try or an Each call makes one attempt, which is not counted twice, to spare the usual
 		// call a part of its cost.
@@ -25,21 +25,21 @@ func (c *Counters) Rows(row Row) {
 	}
 	timed("attempt", "", Granted, granted)
 	for _, o := range attemptFailures {
-		timed("attempt", "", o, c.attempts[o].Snapshot())
+		timed("attempt", "", o, c.Attempts[o].Snapshot())
 	}
 	for _, o := range endOutcomes {
-		timed("lease", "", o, c.holds[o].Snapshot())
+		timed("lease", "", o, c.Holds[o].Snapshot())
 	}
 	for _, o := range extensionOutcomes {
-		row("extension", "", o, c.extensions[o].Load(), Snapshot{})
+		row("extension", "", o, c.Extensions[o].Load(), Snapshot{})
 	}
 	for _, o := range releaseOutcomes {
-		row("release", "", o, c.releases[o].Load(), Snapshot{})
+		row("release", "", o, c.Releases[o].Load(), Snapshot{})
 	}
 }
 
 // Leases returns how many extensions were confirmed, and how many leases have expired or were lost.
 func (c *Counters) Leases() (extended, expired, lost uint64) {
-	return c.extensions[Confirmed].Load(), c.holds[Expired].Snapshot().Total(),
-		c.holds[Lost].Snapshot().Total()
+	return c.Extensions[Confirmed].Load(), c.Holds[Expired].Snapshot().Total(),
+		c.Holds[Lost].Snapshot().Total()
 }

@@ -29,8 +29,8 @@ func TestRows_HaveEachOutcomeOnce(t *testing.T) {
 func TestRows_HaveWhatWasCounted(t *testing.T) {
 	var c Counters
 	c.countALock()
-	c.CallFailed(Each, Held, 3)
-	c.Extended(Lost)
+	c.Failures[Each][Held].Add(3)
+	c.Extensions[Lost].Add(1)
 	counts, durations := make(map[string]uint64), make(map[string]time.Duration)
 	c.Rows(func(what, kind string, o Outcome, count uint64, took Snapshot) {
 		if count > 0 {
