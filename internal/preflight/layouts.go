@@ -10,8 +10,8 @@ import (
 	"github.com/lockpipe/lockpipe/internal/fleet"
 )
 
-// checkLayouts reports which layouts clients use on the nodes, which of them share no quorum with
-// this client's, and whether their MaxTTLs differ.
+// checkLayouts reports which layouts clients use on the nodes, which share no quorum with this
+// client's, and whether MaxTTLs differ.
 func (f *findings) checkLayouts(nodes []Facts) {
 	now := time.Now()
 	var servers []*fleet.Server
@@ -48,9 +48,9 @@ func (f *findings) checkLayouts(nodes []Facts) {
 	if len(texts) > 0 {
 		f.infof("layouts in use: %s", strings.Join(texts, "; "))
 	}
-	if len(maxTTLs) > 1 {
+	if len(maxTTLs) > 1 || len(uses) > 0 && uses[0].MaxTTL() > f.cfg.MaxTTL {
 		f.warnf("nodes have MaxTTL %s on record, and wait for the longest after a loss: give all "+
-			"clients of these nodes the same MaxTTL", strings.Join(maxTTLs, " and "))
+			"clients the same MaxTTL (here it is %v)", strings.Join(maxTTLs, " and "), f.cfg.MaxTTL)
 	}
 	for _, u := range uses {
 		if u.Foreign {

@@ -673,6 +673,18 @@ func TestCheck_DifferentMaxTTLs(t *testing.T) {
 	require.Contains(t, all[len(all)-1].Text, "nodes have MaxTTL 20s (owner a) and 1s (owner b) on record")
 }
 
+// The goal: who inspects with a shorter MaxTTL than a client has hears that nodes wait for longer.
+func TestCheck_AShorterMaxTTLThanThatOfClients(t *testing.T) {
+	facts := []Facts{healthy(0), healthy(1), healthy(2)}
+	set := Config{NodeTimeout: 50 * time.Millisecond, MaxTTL: 10 * time.Second}
+	leave(&facts[0], "web-3", 5*time.Minute, time.Second, "{}", "a")
+	all := check(set, facts)
+	require.Equal(t, Warning, worst(all))
+	require.Equal(t, "nodes have MaxTTL 5m0s (owner web-3) on record, and wait for the longest "+
+		"after a loss: give all clients the same MaxTTL (here it is 10s)",
+		all[len(all)-1].Text)
+}
+
 // The goal: what the restart guard's key says is told of each node, and that it keeps a node from
 // voting is a warning. Of a server without a run_id it means nothing.
 func TestCheck_WhatTheRestartGuardsKeySays(t *testing.T) {
