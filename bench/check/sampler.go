@@ -56,10 +56,10 @@ type Sampler struct {
 
 // NewSampler returns a Sampler of the leases that pick returns, one at each call. groups has the
 // nodes of each group, and groupOf returns the index of a key's group. Several goroutines call pick
-// and groupOf. ttl is the longest that a key may have to live. The Sampler waits for a node at least
-// as long as Clients with this nodeTimeout.
-func NewSampler(groups [][]Endpoint, groupOf func(key string) int, ttl, nodeTimeout time.Duration,
-	pick func() Lease,
+// and groupOf. ttl is the longest that a key may have to live. The Sampler waits for a node as long
+// as Clients with this nodeTimeout, and a second at least.
+func NewSampler(groups [][]Endpoint, groupOf func(key string) int,
+	ttl, nodeTimeout time.Duration, pick func() Lease,
 ) *Sampler {
 	patience := max(queryTimeout, nodeTimeout)
 	s := &Sampler{pick: pick, groupOf: groupOf}
