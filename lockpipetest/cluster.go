@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -141,22 +142,31 @@ func (c *Cluster) join() error {
 			}
 		}
 	}
-	for i := range c.servers.Len() {
-		_, port, _ := strings.Cut(c.addr(i), ":")
-		_, err := c.servers.Do(0, "CLUSTER", "MEET", "127.0.0.1", port, c.buses[i].port())
-		if i > 0 && err != nil {
-			return err
-		}
+	if err := c.meet(0); err != nil {
+		return err
 	}
 	for i := c.masters; i < c.servers.Len(); i++ {
-		if err := await(func() error {
+		replicate := func() error {
 			_, err := c.servers.Do(i, "CLUSTER", "REPLICATE", c.ids[i-c.masters])
 			return err // as long as it does not know the master
-		}); err != nil {
+		}
+		if err := errors.Join(await(replicate), c.meet(i)); err != nil {
 			return err
 		}
 	}
 	return await(c.isComplete)
+}
+
+// meet lets a server tell all others at once what it is. Else it tells one of them each second.
+func (c *Cluster) meet(server int) error {
+	for i, b := range c.buses {
+		_, port, _ := strings.Cut(c.addr(i), ":")
+		_, err := c.servers.Do(server, "CLUSTER", "MEET", "127.0.0.1", port, b.port())
+		if i != server && err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // isComplete returns an error if a server does not know all, or a replica does not follow.
@@ -175,12 +185,10 @@ func (c *Cluster) isComplete() error {
 		if _, err := c.isMaster(i); err != nil {
 			return err
 		}
-		view, err := c.view(i)
-		if err != nil {
+	}
+	for replica := c.masters; replica < c.servers.Len(); replica++ {
+		if err := c.know(replica); err != nil {
 			return err
-		}
-		if replicas := strings.Count(view, "slave "); replicas != c.masters {
-			return fmt.Errorf("lockpipetest: server %d knows %d replicas", i, replicas)
 		}
 	}
 	return nil
@@ -225,6 +233,18 @@ func (c *Cluster) view(i int) (string, error) {
 	return reply.Text, err
 }
 
+// know returns an error if a server does not know a replica of the other server of its shard. Then
+// it does not vote for the replica, and the other server does not let the replica fail over.
+func (c *Cluster) know(replica int) error {
+	names := regexp.MustCompile(c.ids[replica] + ` \S+ \S+ ` + c.ids[c.replicaOf(replica)])
+	for i, b := range c.buses {
+		if view, err := c.view(i); err == nil && !b.isCut() && !names.MatchString(view) {
+			return fmt.Errorf("lockpipetest: server %d does not know the replica %d", i, replica)
+		}
+	}
+	return nil
+}
+
 // Owner returns the number of the server that server i takes for the owner of a slot.
 func (c *Cluster) Owner(i, slot int) (int, error) {
 	view, err := c.view(i)
@@ -259,10 +279,13 @@ func (c *Cluster) Failover(slot int) error {
 	})
 }
 
-// failOverTo orders a failover, and returns when the replica is the master. Servers refuse to vote
-// if they have voted lately for the same, and then nothing happens.
+// failOverTo orders a failover, and returns when the replica is the master. After an election
+// without a majority a replica waits for four node timeouts. So all have to know the replica first.
 func (c *Cluster) failOverTo(replica int) error {
 	if _, err := c.isMaster(replica); err != nil {
+		return err
+	}
+	if err := c.know(replica); err != nil {
 		return err
 	}
 	if _, err := c.servers.Do(replica, "CLUSTER", "FAILOVER"); err != nil {

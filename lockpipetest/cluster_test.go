@@ -7,7 +7,7 @@ import (
 )
 
 // The goal: a cluster is complete at once. Failover, Takeover and MoveSlot change the owner of a
-// slot, and a server that is cut off does not notice.
+// slot, also at once after another change, and a server that is cut off does not notice.
 func TestCluster_ChangesOwners_InRealTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short starts no cluster")
@@ -38,4 +38,8 @@ func TestCluster_ChangesOwners_InRealTime(t *testing.T) {
 	value, err := c.Servers().Do(2, "GET", "{1o5k}key")
 	require.NoError(t, err)
 	require.Equal(t, "value", value)
+	for _, want := range []int{5, 2} { // there and back
+		require.NoError(t, c.Failover(slot))
+		owner(0, want)
+	}
 }
