@@ -288,7 +288,7 @@ func TestCluster_AMoveOfEachSlotFailsNoCall_InRealTime(t *testing.T) {
 					continue
 				}
 				_ = l.Release(t.Context())
-				time.Sleep(time.Millisecond)
+				time.Sleep(5 * time.Millisecond) // a node that is missed is so for seconds
 			}
 		})
 	}
