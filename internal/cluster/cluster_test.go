@@ -120,8 +120,9 @@ func TestSlot_AMajorityOfAllServersHasToNameTheOwner(t *testing.T) {
 			cluster, s, _ := fixture(t, false)
 			cluster.epoch = time.Now()
 			time.Sleep(time.Hour)
-			ctx, leave := s.StartUsing(context.Background(), "A:1")
+			ctx, leave := context.WithCancelCause(t.Context())
 			defer leave(nil)
+			s.using, s.leave = "A:1", leave
 			for who, text := range c.says {
 				r := report{
 					id: fmt.Sprint(who), ids: []string{"1", "2", "3", "4", "5", "6"},

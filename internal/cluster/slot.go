@@ -71,7 +71,7 @@ func (s *Slot) Confirmed() bool { return s.cluster.now() < time.Duration(s.confi
 
 // FindMaster asks all servers. It returns the address of the slot's owner when a majority has named
 // it.
-func (s *Slot) FindMaster(ctx context.Context) (string, error) {
+func (s *Slot) FindMaster(ctx context.Context, leave context.CancelCauseFunc) (string, error) {
 	c := s.cluster
 	since := c.now()
 	c.mu.Lock()
@@ -84,14 +84,18 @@ func (s *Slot) FindMaster(ctx context.Context) (string, error) {
 	for {
 		c.mu.Lock()
 		best, asked := s.owner(since)
-		size, open, changed := c.size(), 0, c.changed
+		named, open, changed := len(asked) >= majority(c.size()) && best.address != "", 0, c.changed
+		if named {
+			s.using, s.leave = best.address, leave
+			s.update()
+		}
 		for _, server := range c.servers {
 			if server.asked < since && (!server.seed || !c.knowsMany()) {
 				open++
 			}
 		}
 		c.mu.Unlock()
-		if best.address != "" && len(asked) >= majority(size) {
+		if named {
 			return best.address, nil
 		}
 		if open == 0 {
@@ -131,19 +135,6 @@ func (s *Slot) unconfirmed(since time.Duration) error {
 	return errors.New(text)
 }
 
-// StartUsing is called by the owner before it connects to the server. The context that it returns
-// ends when another server is named.
-func (s *Slot) StartUsing(
-	ctx context.Context, master string,
-) (context.Context, context.CancelCauseFunc) {
-	ctx, leave := context.WithCancelCause(ctx)
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	s.using, s.leave = master, leave
-	s.update()
-	return ctx, leave
-}
-
 // WhyLeave returns why a connection to a server must not be used any more; nil if it may be.
 func (s *Slot) WhyLeave(address string) error {
 	s.cluster.mu.Lock()
@@ -156,11 +147,4 @@ func (s *Slot) WhyLeave(address string) error {
 		return s.unconfirmed(0)
 	}
 	return nil
-}
-
-// UsedMaster returns the server that the owner connects to.
-func (s *Slot) UsedMaster() string {
-	s.cluster.mu.Lock()
-	defer s.cluster.mu.Unlock()
-	return s.using
 }

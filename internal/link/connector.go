@@ -112,8 +112,9 @@ func (l *Link) connect(ctx context.Context) error {
 		return err
 	}
 	for {
-		using, leave, err := l.findMaster(ctx)
-		if err != nil {
+		using, leave := context.WithCancelCause(ctx)
+		if err := l.findMaster(using, leave); err != nil {
+			leave(nil)
 			return err
 		}
 		select { // an earlier connection does not concern the one to come
@@ -123,7 +124,7 @@ func (l *Link) connect(ctx context.Context) error {
 		t := &dialPermit{}
 		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
 			l.cfg.Endpoint.DialTimeout)
-		err = l.verify(trying)
+		err := l.verify(trying)
 		late := errors.Is(trying.Err(), context.DeadlineExceeded)
 		cancel()
 		switched := context.Cause(using)
@@ -150,20 +151,20 @@ func (l *Link) connect(ctx context.Context) error {
 	}
 }
 
-// findMaster finds out which server to dial. The context that it returns ends when that is not the
-// master any more.
-func (l *Link) findMaster(ctx context.Context) (context.Context, context.CancelCauseFunc, error) {
+// findMaster finds out which server to dial. leave is called when that is not the master any more.
+func (l *Link) findMaster(ctx context.Context, leave context.CancelCauseFunc) error {
 	if l.masters == nil {
-		using, leave := context.WithCancelCause(ctx)
-		return using, leave, nil
+		return nil
 	}
-	master, err := l.masters.FindMaster(ctx)
+	master, err := l.masters.FindMaster(ctx, leave)
 	if err != nil {
-		return nil, nil, l.Hide(err)
+		return l.Hide(err)
 	}
 	l.dialer.Endpoint = l.cfg.Endpoint.WithAddress(master)
-	using, leave := l.masters.StartUsing(ctx, master)
-	return using, leave, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.master = master
+	return nil
 }
 
 // leaveDeposed drops the connection if it leads to another server than the master. It takes the

@@ -94,6 +94,7 @@ type Link struct {
 	mu          sync.Mutex    // guards all below; a leaf
 	err         error         // why it is down, quarantined or failing, or its connection was lost
 	connectDone chan struct{} // open while connecting
+	master      string        // that masters have named last; "" before the first
 	causes      causes
 }
 
@@ -108,16 +109,16 @@ func New(cfg Config) (*Link, error) {
 		logins:   endpoint.NewLogins(e, cfg.Credentials, cfg.Logger),
 		dialer:   endpoint.NewDialer(e, cfg.Dial, cfg.Logger),
 	}
-	extra := time.Duration(0)
+	deposedFor := time.Duration(0)
 	switch {
 	case e.Cluster > 0:
 		l.masters = cfg.Clusters.Slot(l.logins, cfg.Dial, cfg.Logger, l.leaveDeposed)
-		extra = cluster.DeposedFor
+		deposedFor = cluster.DeposedFor
 	case e.MasterSet != "":
 		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
-		extra = sentinel.DeposedFor
+		deposedFor = sentinel.DeposedFor
 	}
-	l.newGuard(extra)
+	l.newGuard(deposedFor)
 	option := clientOption(e)
 	option.DialCtxFn = l.dial
 	var err error
@@ -127,8 +128,9 @@ func New(cfg Config) (*Link, error) {
 	return l, err
 }
 
-// newGuard makes the restart guard of the node, and what the client leaves and reads of layouts. A
-// quarantine lasts for extra more than MaxTTL.
+// newGuard makes the restart guard of the node, and what the client leaves and reads of layouts.
+// extra is for how long a client may use an old master after another client has seen the new one: a
+// quarantine lasts that much longer.
 func (l *Link) newGuard(extra time.Duration) {
 	cfg := &l.cfg
 	l.layouts = cfg.Fleet.Node(fleet.NodeConfig{
@@ -157,10 +159,10 @@ func (l *Link) Name() string { return l.cfg.Endpoint.Name }
 
 // Addr returns the name, and behind it the server that has the node's slot, if it is in a cluster.
 func (l *Link) Addr() string {
-	if l.cfg.Endpoint.Cluster > 0 {
-		if server := l.masters.UsedMaster(); server != "" {
-			return l.cfg.Endpoint.MasterSet + "@" + server
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cfg.Endpoint.Cluster > 0 && l.master != "" {
+		return l.cfg.Endpoint.MasterSet + "@" + l.master
 	}
 	return l.Name()
 }

@@ -120,7 +120,7 @@ func (l *Link) SetState(s State, err error) {
 	l.cfg.Owner.StateChanged(before, s)
 	log := l.cfg.Logger.With(slog.String("node", l.Name()))
 	if l.masters != nil {
-		log = log.With(slog.String("master", l.masters.UsedMaster()))
+		log = log.With(slog.String("master", l.master)) // which the connector alone changes
 	}
 	switch {
 	case s == Up:

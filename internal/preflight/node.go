@@ -51,7 +51,7 @@ func (n *node) findMaster(ctx context.Context) error {
 	wait := n.masters.Run(ctx)
 	defer wait()
 	defer stop()
-	master, err := n.masters.FindMaster(ctx)
+	master, err := n.masters.FindMaster(ctx, func(error) {})
 	if err == nil {
 		n.dialer.Endpoint = n.logins.Endpoint().WithAddress(master)
 	}

@@ -93,7 +93,9 @@ func (all *Sentinels) Run(ctx context.Context) (wait func()) {
 
 // FindMaster asks all sentinels. It returns the address of the master when all have answered, or
 // soon after the first has.
-func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
+func (all *Sentinels) FindMaster(
+	ctx context.Context, leave context.CancelCauseFunc,
+) (string, error) {
 	since := time.Now()
 	for _, s := range all.all {
 		s.Want()
@@ -103,7 +105,7 @@ func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
 	for first := true; ; {
 		answers, open, changed := all.progress(since)
 		if open == 0 {
-			return all.decide(since)
+			return all.decide(since, leave)
 		}
 		if answers > 0 && first {
 			first = false
@@ -112,7 +114,7 @@ func (all *Sentinels) FindMaster(ctx context.Context) (string, error) {
 		select {
 		case <-changed:
 		case <-late.C:
-			return all.decide(since)
+			return all.decide(since, leave)
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -135,9 +137,9 @@ func (all *Sentinels) progress(since time.Time) (answers, open int, changed <-ch
 	return answers, open, all.changed
 }
 
-// decide returns the master by the reports, if a sentinel has answered that was asked since then.
-// The error has a reason for each sentinel.
-func (all *Sentinels) decide(since time.Time) (string, error) {
+// decide returns the master by the reports, which the owner uses from now on, if a sentinel has
+// answered that was asked since then. The error has a reason for each sentinel.
+func (all *Sentinels) decide(since time.Time, leave context.CancelCauseFunc) (string, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	answered := false
@@ -151,6 +153,7 @@ func (all *Sentinels) decide(since time.Time) (string, error) {
 		reasons = append(reasons, err.Error())
 	}
 	if master := all.newest(); answered && master != "" {
+		all.using, all.leave = master, leave
 		return master, nil
 	}
 	return "", errors.New("no sentinel names the master: " + strings.Join(reasons, "; "))
@@ -196,21 +199,6 @@ func (all *Sentinels) switched(from string) error {
 	return nil
 }
 
-// StartUsing is called by the owner before it connects to the master. The context that it
-// returns ends when another server becomes the master, with that as the cause.
-func (all *Sentinels) StartUsing(
-	ctx context.Context, master string,
-) (context.Context, context.CancelCauseFunc) {
-	ctx, leave := context.WithCancelCause(ctx)
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.using, all.leave = master, leave
-	if why := all.switched(master); why != nil {
-		leave(why)
-	}
-	return ctx, leave
-}
-
 // WhyLeave returns why a connection to a server must be left; nil if it may stay.
 func (all *Sentinels) WhyLeave(address string) error {
 	all.mu.Lock()
@@ -220,10 +208,3 @@ func (all *Sentinels) WhyLeave(address string) error {
 
 // Confirmed is always true: sentinels that were cut off are not noticed sooner.
 func (all *Sentinels) Confirmed() bool { return true }
-
-// UsedMaster returns the master that the owner connects to.
-func (all *Sentinels) UsedMaster() string {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.using
-}
