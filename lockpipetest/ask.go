@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 )
 
 // askTimeout bounds a whole Do, Flush or Keys.
@@ -33,7 +34,7 @@ func (n *Nodes) Do(i int, args ...string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lockpipetest: %s to node %d: %w", strings.ToUpper(args[0]), i, err)
 	}
-	return reply.Any(), nil
+	return resptools.Any(reply), nil
 }
 
 // Flush removes all keys of node i, in all databases (FLUSHALL). Scripts stay. It gives up after 10
@@ -67,7 +68,7 @@ func (nd *node) scan(prefix string) ([]string, error) {
 	}
 	defer func() { _ = c.Close() }()
 	keys := []string{}
-	if err := c.Scan(func(key string) {
+	if err := resptools.Scan(c, func(key string) {
 		if strings.HasPrefix(key, prefix) {
 			keys = append(keys, key)
 		}

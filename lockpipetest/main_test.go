@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -74,7 +75,7 @@ func (c client) send(args ...string) {
 
 func (c client) receive() (any, error) {
 	reply, err := c.Receive()
-	return reply.Any(), err
+	return resptools.Any(reply), err
 }
 
 // requireSilence holds if the server has not answered for a while. It can miss a late answer, but

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 )
@@ -60,7 +61,7 @@ func requireSlowDetection(t *testing.T, r *Replicated) {
 	for _, addr := range r.Sentinels() {
 		reply, err := ask(addr, askTimeout, "SENTINEL", "MASTER", r.MasterSet())
 		require.NoError(t, err)
-		fields := reply.Any().([]any)
+		fields := resptools.Any(reply).([]any)
 		i := slices.Index(fields, any("down-after-milliseconds"))
 		require.Equal(t, "30000", fields[i+1])
 	}
@@ -77,7 +78,7 @@ func requireMaster(t *testing.T, r *Replicated, i int) {
 	for _, addr := range r.Sentinels() {
 		reply, err := ask(addr, askTimeout, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", r.MasterSet())
 		require.NoError(t, err)
-		require.Equal(t, []any{want.Hostname(), want.Port()}, reply.Any())
+		require.Equal(t, []any{want.Hostname(), want.Port()}, resptools.Any(reply))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 )
 
 // limits are far above any page of SCAN.
@@ -115,7 +116,7 @@ func (c *conn) do(args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return reply.Any(), nil
+	return resptools.Any(reply), nil
 }
 
 // ConnectionBroken reports whether an error says that a connection was there and has ended.

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 )
 
 const (
@@ -52,7 +54,7 @@ func countKeys(ctx context.Context, node Endpoint, prefix string) (int, error) {
 // scan walks the key space and returns the keys that begin with the prefix, in order.
 func (c *conn) scan(prefix string) ([]string, error) {
 	found := make(map[string]struct{}) // SCAN may return a key twice
-	err := c.client.Scan(func(key string) {
+	err := resptools.Scan(c.client, func(key string) {
 		if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key[len(prefix):], reservedPrefix) {
 			found[key] = struct{}{}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/memorynode"
 	"github.com/lockpipe/lockpipe/internal/resp"
+	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/lockpipe/lockpipe/script"
@@ -44,7 +45,7 @@ func value(t *testing.T, reply string) any {
 	require.NoError(t, err)
 	require.Equal(t, len(reply), n)
 	r := s.Reply([]byte(reply), n)
-	return r.Value().Any()
+	return resptools.Any(r.Value())
 }
 
 // The goal: the scripts in Go do what the Lua does on servers, with any keys, tokens and TTLs, and

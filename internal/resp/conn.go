@@ -108,28 +108,6 @@ func (c *Conn) Ask(command ...string) (v Value, err error) {
 	return v, err
 }
 
-// Scan walks all keys of the selected database with SCAN and these options, and calls found with
-// each. It may find a key twice.
-func (c *Conn) Scan(found func(key string), options ...string) error {
-	for cursor := "0"; ; {
-		page, err := c.Ask(append([]string{"SCAN", cursor}, options...)...)
-		if err != nil {
-			return fmt.Errorf("SCAN: %w", err)
-		}
-		next, isString := append(page.Items, Value{})[0].AsString()
-		if len(page.Items) != 2 || !isString || next == "" || page.Items[1].Kind != '*' ||
-			page.Items[1].Null {
-			return fmt.Errorf("SCAN: not a cursor and keys: %v", page.Any())
-		}
-		for _, key := range page.Items[1].Items {
-			found(key.Text)
-		}
-		if cursor = next; cursor == "0" {
-			return nil
-		}
-	}
-}
-
 // broken returns why a connection ended. A server that turns clients away says why in its first
 // reply, and closes.
 func broken(unanswered bool, first Value, err error) error {

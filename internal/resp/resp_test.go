@@ -1,7 +1,6 @@
 package resp_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/resp"
@@ -23,18 +22,6 @@ func TestValue_AsStringIsForStringsAlone(t *testing.T) {
 		require.NoError(t, err)
 		_, ok := v.AsString()
 		require.Equal(t, want, ok, "%q", text)
-	}
-}
-
-func TestValue_AnyIsTheValueInGo(t *testing.T) {
-	for text, want := range map[string]any{
-		"+OK\r\n": "OK", "+\r\n": "", ":-7\r\n": int64(-7), "$-1\r\n": nil, "*-1\r\n": nil,
-		"$0\r\n\r\n": "", "*0\r\n": []any{}, "-ERR no\r\n": errors.New("ERR no"),
-		"*3\r\n:1\r\n$-1\r\n*1\r\n-ERR x\r\n": []any{int64(1), nil, []any{errors.New("ERR x")}},
-	} {
-		v, err := read(text)
-		require.NoError(t, err)
-		require.Equal(t, want, v.Any(), "%q", text)
 	}
 }
 

@@ -76,27 +76,6 @@ func (v Value) Texts() (texts []string) {
 	return texts
 }
 
-// Any returns the value in Go's types: a string, an int64, nil, an error (for an error that the
-// server replied with), or a []any of these.
-func (v Value) Any() any {
-	switch {
-	case v.Null:
-		return nil
-	case v.Kind == '-':
-		return v.Err()
-	case v.Kind == ':':
-		n, _ := strconv.ParseInt(v.Text, 10, 64) // the Scanner has checked it
-		return n
-	case v.Kind == '*':
-		items := make([]any, len(v.Items))
-		for i, item := range v.Items {
-			items[i] = item.Any()
-		}
-		return items
-	}
-	return v.Text
-}
-
 // Pairs returns the names and values that take turns in an array, as CONFIG GET has them.
 func Pairs(items []Value) map[string]string {
 	all := make(map[string]string)
