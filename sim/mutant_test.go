@@ -275,9 +275,9 @@ var brokenRules = []mutant{
 		name: "behind", rule: "10 b: without tracking the key is not read behind what is sent",
 		mix: "forgetful,simple", finds: "both hold", from: 2,
 		edit: edit{
-			"internal/node/reply.go", "\t\tif r.Kind != resp.KindString ||",
+			"internal/node/reply.go", "\t\tif r.Kind != '$' ||",
 			"\t\tif simrand.Mutant(\"behind\") {\n\t\t\treturn\n\t\t}\n" +
-				"\t\tif r.Kind != resp.KindString ||",
+				"\t\tif r.Kind != '$' ||",
 		},
 	},
 	{

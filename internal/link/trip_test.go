@@ -41,7 +41,7 @@ type testTrip struct {
 }
 
 func (t *testTrip) OnReply(i int, r resp.Reply) {
-	want := []resp.Kind{resp.KindInteger, resp.KindNull, resp.KindError}
+	want := []byte{':', '_', '-'}
 	if i != t.count || r.Kind != want[i%3] {
 		t.wrong = fmt.Sprintf("reply %d is %v", i, r)
 	}

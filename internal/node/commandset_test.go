@@ -141,9 +141,9 @@ func TestTogether_AHeldKeyHasEachAskedAlone(t *testing.T) {
 		require.Equal(t, []string{"SCRIPT", "SET", "SET", "EVALSHA"},
 			names(t, f.sending[0].Encoding), "the script may be missing: nothing has used it")
 		f.OnReply(0, errorReply("NOPERM"))
-		f.OnReply(1, resp.Reply{Kind: resp.KindNull})
-		f.OnReply(2, resp.Reply{Kind: resp.KindStatus, Text: []byte("OK")})
-		f.OnReply(3, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 2}})
+		f.OnReply(1, resp.Reply{Kind: '_'})
+		f.OnReply(2, resp.Reply{Kind: '+', Text: []byte("OK")})
+		f.OnReply(3, resp.Reply{Kind: '*', Ints: []int64{0, 1, 2}})
 		won := Answer{Vote: Granted, Replied: true, KeyIndex: -1}
 		require.Equal(t, []Answer{
 			{Vote: Refused, LeftNothing: true, Replied: true},
@@ -171,8 +171,8 @@ func TestNewerCommands_AFailureIsForAllOfTheirAttempts(t *testing.T) {
 		n := newNode()
 		for _, reply := range []resp.Reply{
 			errorReply("OOM command not allowed"), errorReply("ERR unknown"), integerReply(2),
-			{Kind: resp.KindNull},
-			{Kind: resp.KindStatus, Text: []byte("OK")},
+			{Kind: '_'},
+			{Kind: '+', Text: []byte("OK")},
 		} {
 			f := newerFlush(n, wanting(Acquire, time.Minute, "a"),
 				wanting(Acquire, time.Minute, "b"), wanting(Release, 0, "c"))
@@ -241,13 +241,13 @@ func TestNewerCommands_AForbiddenKeyFailsNoOtherByScript(t *testing.T) {
 		for i, p := range f.sending[0].commands {
 			switch {
 			case p.call == nil:
-				f.OnReply(i, resp.Reply{Kind: resp.KindStatus, Text: []byte("sha")})
+				f.OnReply(i, resp.Reply{Kind: '+', Text: []byte("sha")})
 			case slices.Contains(p.call.Keys, "a"), slices.Contains(p.call.Keys, "no"):
 				f.OnReply(i, forbidden)
 			case p.script == script.Release:
 				f.OnReply(i, integerReply(1))
 			default:
-				f.OnReply(i, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 2}})
+				f.OnReply(i, resp.Reply{Kind: '*', Ints: []int64{0, 1, 2}})
 			}
 		}
 		var votes []Vote

@@ -129,9 +129,9 @@ func (e *Encoding) number(n int64) {
 // readFences takes the reply to a command about fences.
 func (f *Flush) readFences(p *command, offset int, r *resp.Reply) {
 	switch {
-	case p.fences == look && r.Kind == resp.KindIntegers:
+	case p.fences == look && r.Kind == '*':
 		f.readLook(p, offset, r.Ints)
-	case p.fences == look || r.Kind != resp.KindInteger:
+	case p.fences == look || r.Kind != ':':
 		bad := resp.ProtocolError("ZADD replied with no number, or fences with no list")
 		f.fail(p, offset, Answer{Replied: true, Err: bad})
 	case p.fences == vote && int(r.Int) != p.members():

@@ -27,7 +27,7 @@ func tooLow(seen int64) Answer {
 	return Answer{Replied: true, Err: &FenceTooLowError{seen}}
 }
 
-func okReply() resp.Reply { return resp.Reply{Kind: resp.KindStatus, Text: []byte("OK")} }
+func okReply() resp.Reply { return resp.Reply{Kind: '+', Text: []byte("OK")} }
 
 // The goal: the numbers of an acquire are behind all that may take its keys, and those of an
 // extension ahead of what may give a node its keys back. Others have none.
@@ -63,7 +63,7 @@ func TestFence_AVoteRaisesAllOrCountsForNone(t *testing.T) {
 		f := built(newNode(), nil, withFence(Acquire, 7, 7, "a"), withFence(Acquire, 8, 8, "b"),
 			withFence(Acquire, 9, 9, "c"))
 		f.OnReply(0, okReply())
-		f.OnReply(1, resp.Reply{Kind: resp.KindNull})
+		f.OnReply(1, resp.Reply{Kind: '_'})
 		f.OnReply(2, okReply())
 		f.OnReply(3, integerReply(raised))
 		require.Equal(t, want, f.Answers[:2], raised)
@@ -84,7 +84,7 @@ func TestFence_ALookFindsWhatWasTooLow(t *testing.T) {
 	require.Equal(t, 2, f.trip.Commands)
 	require.Same(t, script.Fences, f.sending[0].commands[0].script)
 	f.OnReply(0, okReply())
-	f.OnReply(1, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{7, 5000}})
+	f.OnReply(1, resp.Reply{Kind: '*', Ints: []int64{7, 5000}})
 	require.Equal(t, []Answer{tooLow(7), tooLow(5000)}, f.Answers)
 
 	var votes [][]string

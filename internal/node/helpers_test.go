@@ -73,8 +73,8 @@ func built(n *Node, conn *link.Conn, operations ...*fake) *Flush {
 	return f
 }
 
-func integerReply(n int64) resp.Reply { return resp.Reply{Kind: resp.KindInteger, Int: n} }
+func integerReply(n int64) resp.Reply { return resp.Reply{Kind: ':', Int: n} }
 
 func errorReply(text string) resp.Reply {
-	return resp.Reply{Kind: resp.KindError, Text: []byte(text)}
+	return resp.Reply{Kind: '-', Text: []byte(text)}
 }

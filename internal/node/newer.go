@@ -119,7 +119,7 @@ const errBadNewerReply = resp.ProtocolError("MSETEX or DELIFEQ replied with neit
 // some key is held. To DELIFEQ it says that the key is not ours.
 func (f *Flush) readNewer(p *command, offset int, r *resp.Reply) {
 	switch {
-	case r.Kind != resp.KindInteger || r.Int != 0 && r.Int != 1:
+	case r.Kind != ':' || r.Int != 0 && r.Int != 1:
 		f.fail(p, offset, Answer{Replied: true, Err: errBadNewerReply})
 	case p.newer == link.MSETEX && r.Int == 0:
 		f.retryAlone(p, offset)

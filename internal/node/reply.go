@@ -27,13 +27,13 @@ const errBadSetReply = resp.ProtocolError("SET replied with neither OK nor null"
 func (f *Flush) OnReply(i int, r resp.Reply) {
 	f.replied = i + 1
 	if f.reads && i == f.trip.Commands-1 {
-		if r.Kind != resp.KindString || string(r.Text) != f.conn.Server.Memory {
+		if r.Kind != '$' || string(r.Text) != f.conn.Server.Memory {
 			f.conn.Abandon() // so nothing of the trip counts
 		}
 		return
 	}
 	p, offset := f.command(i)
-	if r.Kind == resp.KindError {
+	if r.Kind == '-' {
 		f.readError(p, offset, strings.TrimPrefix(string(r.Text), "ERR "))
 		return
 	}
@@ -44,13 +44,13 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 	case p.fences != 0:
 		f.readFences(p, offset, &r)
 		return
-	case p.script == nil && r.Kind == resp.KindNull:
+	case p.script == nil && r.Kind == '_':
 		at := offset + p.singles[0].index
 		f.Answers[at] = Answer{Vote: Refused, LeftNothing: true, Replied: true}
 		f.noteRefused(at, 0)
 		return
 	case p.script == nil:
-		if r.Kind != resp.KindStatus || string(r.Text) != "OK" {
+		if r.Kind != '+' || string(r.Text) != "OK" {
 			f.fail(p, offset, Answer{Replied: true, Err: errBadSetReply})
 		}
 		return
@@ -109,9 +109,9 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 // decode returns the sets that a script refused. After an error the whole call is unknown.
 func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
 	switch r.Kind {
-	case resp.KindInteger:
+	case ':':
 		return nil, script.DecodeCount(r.Int, len(p.call.Owners))
-	case resp.KindIntegers:
+	case '*':
 		f.refusals, err = script.DecodeList(f.refusals[:0], r.Ints, p.call)
 		return f.refusals, err
 	}

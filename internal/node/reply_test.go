@@ -71,7 +71,7 @@ func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 	e.end()
 	f.sending = []part{{e, 0}}
 	// Of one set the first key is another's.
-	f.OnReply(0, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
+	f.OnReply(0, resp.Reply{Kind: '*', Ints: []int64{0, 1, 1}})
 	require.Equal(t, Refused, f.Answers[0].Vote)
 	require.True(t, f.Answers[0].Broken)
 }
@@ -100,7 +100,7 @@ func TestReply_ARefusedPartLeavesWhatOtherCallsTook(t *testing.T) {
 			f.OnReply(i, integerReply(1))
 		}
 		// The first key of the last part is another's.
-		f.OnReply(last, resp.Reply{Kind: resp.KindIntegers, Ints: []int64{0, 1, 1}})
+		f.OnReply(last, resp.Reply{Kind: '*', Ints: []int64{0, 1, 1}})
 		require.NotEqual(t, Granted, f.Answers[0].Vote, "%+v", test)
 		require.Equal(t, test.nothing, f.Answers[0].LeftNothing, "%+v", test)
 	}

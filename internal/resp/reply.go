@@ -5,26 +5,12 @@ import "bytes"
 // Reply is a reply without memory of its own: Ints and Text are valid only until the connection is
 // read further, and must not be changed.
 type Reply struct {
-	Kind Kind
-	Int  int64   // of KindInteger
-	Ints []int64 // of KindIntegers
-	Text []byte  // of KindStatus, KindError and KindString
+	Kind byte    // as in Value, but _ for each null
+	Int  int64   // of :
+	Ints []int64 // of *, if these are all of its items
+	Text []byte  // of + - and $
 	raw  []byte
 }
-
-// Kind is what a Reply is.
-type Kind byte
-
-// The kinds of a Reply.
-const (
-	KindOther    Kind = iota // anything else, such as a map or a list of lists
-	KindInteger              // an integer
-	KindIntegers             // a list of integers alone, which may be empty
-	KindStatus               // a simple string, such as OK
-	KindError                // an error
-	KindNull                 // the null of RESP2 or of RESP3
-	KindString               // a string that may have any bytes
-)
 
 // MaxText is how much of a key's value is read, at most.
 const MaxText = 256
@@ -32,28 +18,23 @@ const MaxText = 256
 // Reply decodes the value that Next has just found at the begin of p.
 func (s *Scanner) Reply(p []byte, n int) Reply {
 	v := p[s.start:n]
-	r := Reply{raw: v}
-	switch v[0] {
-	case '+':
-		r.Kind, r.Text = KindStatus, v[1:len(v)-2]
-	case '-':
-		r.Kind, r.Text = KindError, v[1:len(v)-2]
+	r := Reply{Kind: v[0], raw: v}
+	end := bytes.IndexByte(v, '\n')
+	switch r.Kind {
+	case '+', '-':
+		r.Text = v[1 : len(v)-2]
 	case '!':
-		r.Kind, r.Text = KindError, v[bytes.IndexByte(v, '\n')+1:len(v)-2]
+		r.Kind, r.Text = '-', v[end+1:len(v)-2]
 	case ':':
-		r.Kind = KindInteger
 		r.Int, _ = parseInteger(v[1 : len(v)-2])
-	case '_':
-		r.Kind = KindNull
 	case '$', '*':
-		end := bytes.IndexByte(v, '\n')
 		switch {
 		case v[1] == '-' && v[end-2] != '0':
-			r.Kind = KindNull
-		case v[0] == '$':
-			r.Kind, r.Text = KindString, v[end+1:len(v)-2]
+			r.Kind = '_'
+		case r.Kind == '$':
+			r.Text = v[end+1 : len(v)-2]
 		case s.integers(v[end+1:]):
-			r.Kind, r.Ints = KindIntegers, s.ints
+			r.Ints = s.ints
 		}
 	}
 	return r

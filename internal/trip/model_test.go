@@ -48,21 +48,21 @@ func decoded(raw string) resp.Reply {
 	line, rest, _ := strings.Cut(raw, "\r\n")
 	switch {
 	case wholeNull.MatchString(raw):
-		return resp.Reply{Kind: resp.KindNull}
+		return resp.Reply{Kind: '_'}
 	case wholeList.MatchString(raw):
-		return resp.Reply{Kind: resp.KindIntegers, Ints: ints}
+		return resp.Reply{Kind: '*', Ints: ints}
 	case raw[0] == ':':
-		return resp.Reply{Kind: resp.KindInteger, Int: ints[0]}
+		return resp.Reply{Kind: ':', Int: ints[0]}
 	case raw[0] == '+':
-		return resp.Reply{Kind: resp.KindStatus, Text: []byte(line[1:])}
+		return resp.Reply{Kind: '+', Text: []byte(line[1:])}
 	case raw[0] == '-':
-		return resp.Reply{Kind: resp.KindError, Text: []byte(line[1:])}
+		return resp.Reply{Kind: '-', Text: []byte(line[1:])}
 	case raw[0] == '!':
-		return resp.Reply{Kind: resp.KindError, Text: []byte(rest[:len(rest)-2])}
+		return resp.Reply{Kind: '-', Text: []byte(rest[:len(rest)-2])}
 	case raw[0] == '$':
-		return resp.Reply{Kind: resp.KindString, Text: []byte(rest[:len(rest)-2])}
+		return resp.Reply{Kind: '$', Text: []byte(rest[:len(rest)-2])}
 	}
-	return resp.Reply{}
+	return resp.Reply{Kind: raw[0]}
 }
 
 // outcome is what the dumb version expects of a stream of replies.

@@ -23,7 +23,7 @@ type owned struct {
 }
 
 func (o *owned) OnReply(i int, r resp.Reply) {
-	if i != o.count || r.Kind != resp.KindIntegers || r.Ints[0] != int64(o.id) ||
+	if i != o.count || r.Kind != '*' || r.Ints[0] != int64(o.id) ||
 		r.Ints[1] != int64(i) {
 		panic(fmt.Sprint("a reply to another trip: ", r, " for ", o.id, " ", i))
 	}
