@@ -121,13 +121,40 @@ func tripOf(f *node.Flush) *batch.Trip[Attempt, roundState] {
 // answeredBy returns what sends a flush to a node that answers as the function does. The function
 // is given what the node is asked for, one flush after another, in the order of the wire.
 func answeredBy(server func(attempts []*Attempt, answers []node.Answer)) func(*node.Flush) {
-	return node.StandIn(func(operations []node.Operation, answers []node.Answer) {
-		attempts := make([]*Attempt, len(operations))
-		for i, o := range operations {
-			attempts[i] = attemptOf(o)
+	last := make(chan struct{}) // closed when the flush before was answered
+	close(last)
+	return func(f *node.Flush) {
+		f.SendTo(func(done func()) {
+			before, own := last, make(chan struct{})
+			last = own
+			go func() {
+				<-before
+				answerBy(f, server)
+				close(own)
+				done()
+			}()
+		})
+	}
+}
+
+// answerBy has the function answer what is left to be sent.
+func answerBy(f *node.Flush, server func(attempts []*Attempt, answers []node.Answer)) {
+	var attempts []*Attempt
+	var at []int
+	for i, r := range f.Answers {
+		if r.Replied {
+			attempts, at = append(attempts, attemptOf(f.Ops[i])), append(at, i)
 		}
-		server(attempts, answers)
-	})
+	}
+	if len(attempts) == 0 {
+		return
+	}
+	answers := make([]node.Answer, len(attempts))
+	server(attempts, answers)
+	for k, r := range answers {
+		f.Answers[at[k]] = r
+		f.Counts = f.Counts && r.Replied
+	}
 }
 
 // all returns what sends a flush to a node that has one answer for everything.

@@ -124,6 +124,16 @@ func (n *Node) sendOperations(f *Flush) {
 	n.exchange(f)
 }
 
+// SendTo is sendOperations for tests, without a server. send is called behind the flushes before
+// this one. It lets done be called once Answers has what the server would answer.
+func (f *Flush) SendTo(send func(done func())) {
+	f.node.order.Lock()
+	defer f.node.order.Unlock()
+	f.node.joinLine(f)
+	f.build(nil)
+	send(func() { f.node.answered(f) })
+}
+
 // sendAgain sends what is worth a second try.
 func (n *Node) sendAgain(f *Flush) {
 	n.order.Lock()

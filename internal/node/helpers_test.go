@@ -78,3 +78,13 @@ func integerReply(n int64) resp.Reply { return resp.Reply{Kind: ':', Int: n} }
 func errorReply(text string) resp.Reply {
 	return resp.Reply{Kind: '-', Text: []byte(text)}
 }
+
+// answeredBy returns what sends a flush to a node that answers as the function does.
+func answeredBy(server func(operations []Operation, answers []Answer)) func(*Flush) {
+	return func(f *Flush) {
+		f.SendTo(func(done func()) {
+			server(f.Ops, f.Answers)
+			go done()
+		})
+	}
+}

@@ -57,7 +57,7 @@ type Node struct {
 	// What makes a trip to the server, on the connection that there is. Tests set others before the
 	// node is used.
 	//
-	// SendFlush sends operations, and has their answers handled later, as Node.answered does.
+	// SendFlush sends operations, and has their answers handled later, as Flush.SendTo does.
 	// Commands returns the newer commands that the node can use, if it is connected.
 	SendFlush func(f *Flush)
 	Commands  func() (set link.CommandSet, connected bool)

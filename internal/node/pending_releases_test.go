@@ -67,7 +67,7 @@ func TestPendingReleases_AreBounded(t *testing.T) {
 func TestPendingReleases_AreSentAFlushAtATime(t *testing.T) {
 	n := newNode()
 	var flushes [][]int
-	n.SendFlush = StandIn(func(operations []Operation, answers []Answer) {
+	n.SendFlush = answeredBy(func(operations []Operation, answers []Answer) {
 		var sizes []int
 		for i, o := range operations {
 			sizes = append(sizes, o.Op().Keys.Len())
@@ -111,7 +111,7 @@ func TestPendingReleases_AreSentAgainAfterAWhileOrAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		refuses := true
-		n.SendFlush = StandIn(func(_ []Operation, answers []Answer) {
+		n.SendFlush = answeredBy(func(_ []Operation, answers []Answer) {
 			kept, _ := n.PendingReleases()
 			require.Equal(t, 1, kept)
 			for i := range answers {
