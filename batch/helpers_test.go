@@ -235,7 +235,7 @@ func (f *fixture) requireEmpty() {
 	l := f.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	require.Zero(f, l.waiting)
+	require.Empty(f, l.open)
 	require.Zero(f, l.limited)
 	require.False(f, l.sealer.awake)
 	requireNils(f, l.open)

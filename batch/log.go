@@ -99,7 +99,6 @@ type Log[Op, State any] struct {
 
 	mu      sync.Mutex          // guards all below, and open rounds
 	open    []*Round[Op, State] // not sealed, and not empty
-	waiting int                 // operations in open rounds
 	limited int                 // of these, how many count towards Limit
 	sealer  worker              // takes the first open round
 	usual   int                 // how many operations the last round had
@@ -158,7 +157,6 @@ func (l *Log[Op, State]) isLimited(op *Op) bool {
 func (l *Log[Op, State]) count(r *Round[Op, State], n, weight int, limited bool) {
 	r.live += n
 	r.weight += weight
-	l.waiting += n
 	if limited {
 		r.limited += n
 		l.limited += n

@@ -65,7 +65,6 @@ func (l *Log[Op, State]) seal() (busy bool) {
 	l.sealed++
 	round.seal(l.sealed)
 	l.usual = round.live
-	l.waiting -= round.live
 	l.limited -= round.limited
 	if l.cfg.Seal != nil {
 		l.mu.Unlock()
@@ -119,7 +118,7 @@ func (l *Log[Op, State]) Close(ctx context.Context) error {
 
 // tellIdle tells Close if nothing is left. mu is held.
 func (l *Log[Op, State]) tellIdle() {
-	if l.idle == nil || l.waiting > 0 || l.sealer.awake || l.missing > 0 {
+	if l.idle == nil || len(l.open) > 0 || l.sealer.awake || l.missing > 0 {
 		return
 	}
 	for i := range l.readers {
