@@ -370,7 +370,10 @@ func (g *Guard) endFormer(c *resp.Conn, admitted Server) error {
 func (g *Guard) Answered() bool { return g.answered }
 
 // Left records that the node does not vote any more.
-func (g *Guard) Left() { g.peers.setUp(g.config.Node, false) }
+func (g *Guard) Left() {
+	g.peers.setUp(g.config.Node, false)
+	g.config.Layouts.Left()
+}
 
 // sleep returns after d or when ctx ends.
 func sleep(ctx context.Context, d time.Duration) {

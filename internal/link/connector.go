@@ -59,7 +59,7 @@ func (l *Link) Run(ctx context.Context) {
 			if ctx.Err() != nil {
 				continue // the client closes: its other nodes need not hear of it
 			}
-			l.left()
+			l.guard.Left()
 			poll = minGuardPoll
 			c := l.Current()
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
@@ -70,7 +70,7 @@ func (l *Link) Run(ctx context.Context) {
 			}
 			l.SetState(Down, cmp.Or(l.connectionErr(), errUnstable))
 		case errors.As(err, &q):
-			l.left()
+			l.guard.Left()
 			l.SetState(Quarantined, q)
 			l.cfg.Owner.NotConnected()
 			pause := poll/2 + rand.N(poll/2)
@@ -83,19 +83,13 @@ func (l *Link) Run(ctx context.Context) {
 			}
 			continue
 		default:
-			l.left()
+			l.guard.Left()
 			l.SetState(Down, err)
 			l.cfg.Owner.NotConnected()
 		}
 		sleepCtx(ctx, delay/2+rand.N(delay/2))
 		delay = min(2*delay, MaxReconnectDelay)
 	}
-}
-
-// left notes that the node does not vote any more.
-func (l *Link) left() {
-	l.guard.Left()
-	l.layouts.Left()
 }
 
 // sleepCtx returns after d or when ctx ends.
