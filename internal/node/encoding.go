@@ -18,7 +18,6 @@ type Encoding struct {
 
 	plans            [len(planned)]script.Plan
 	singles, deletes []single // of one key: acquires, and releases for DELIFEQ
-	sets             []single // acquires of several keys with a fence
 	fenced, raised   []single // acquires, and extensions, with a fence
 	taken            []uint16 // memory of addFences
 	together         together // acquires for MSETEX
@@ -33,13 +32,14 @@ const (
 	releases = iota
 	keeps
 	acquires
+	fenced // acquires of several keys with a fence
 	adopts
 	extensions
 )
 
 var planned = [...]*script.Script{
-	releases: script.Release, keeps: script.Keep, acquires: script.Acquire, adopts: script.Adopt,
-	extensions: script.Extend,
+	releases: script.Release, keeps: script.Keep, acquires: script.Acquire, fenced: script.Acquire,
+	adopts: script.Adopt, extensions: script.Extend,
 }
 
 // single is an operation that has no script call.
@@ -75,7 +75,7 @@ func (e *Encoding) reset() {
 	for i, s := range planned {
 		e.plans[i].Reset(s)
 	}
-	for _, list := range []*[]single{&e.singles, &e.deletes, &e.sets, &e.fenced, &e.raised} {
+	for _, list := range []*[]single{&e.singles, &e.deletes, &e.fenced, &e.raised} {
 		clear(*list)
 		*list = (*list)[:0]
 	}
@@ -105,7 +105,7 @@ func (e *Encoding) add(i int, o *Op) {
 	case o.Keys.Kept() != nil:
 		e.plans[adopts].Add(i, o.set())
 	case fence != nil && o.Keys.Len() > 1:
-		e.sets = append(e.sets, single{o, i})
+		e.plans[fenced].Add(i, o.set())
 	case fence == nil && e.set&link.MSETEX != 0 && e.together.add(i, o, &e.group.refused):
 	case o.Keys.Len() == 1:
 		e.singles = append(e.singles, single{o, i})
@@ -131,17 +131,17 @@ func (e *Encoding) end() {
 	for i := range e.deletes {
 		e.addDELIFEQ(e.deletes[i : i+1])
 	}
-	e.addCalls(&e.plans[releases])
-	e.addCalls(&e.plans[keeps])
+	e.addCalls(releases)
+	e.addCalls(keeps)
 	e.addTogether()
 	for i := range e.singles {
 		e.addSET(e.singles[i : i+1])
 	}
-	e.addCalls(&e.plans[acquires])
-	e.addCalls(&e.plans[adopts])
-	e.addFencedSets()
+	e.addCalls(acquires)
+	e.addCalls(adopts)
+	e.addCalls(fenced)
 	e.addFences()
-	e.addCalls(&e.plans[extensions])
+	e.addCalls(extensions)
 }
 
 // addSET adds the acquire of one key.
@@ -155,9 +155,12 @@ func (e *Encoding) addSET(acquire []single) {
 	e.texts("NX", "PX", o.TTL)
 }
 
-func (e *Encoding) addCalls(p *script.Plan) {
+// addCalls adds the calls of a plan. Of the acquires with a fence each has a call of its own. So
+// what the server says of one does not have another sent once more.
+func (e *Encoding) addCalls(plan int) {
+	p := &e.plans[plan]
 	for i := range p.Calls() {
-		if c := &p.Calls()[i]; !e.apart {
+		if c := &p.Calls()[i]; !e.apart && plan != fenced {
 			e.addCall(p.Script(), c)
 		} else {
 			for _, alone := range c.Split() {

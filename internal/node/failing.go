@@ -66,7 +66,7 @@ func (n *Node) now() int64 { return int64(time.Since(n.epoch)) + 1 }
 
 // recheck has the connector review the node.
 func (n *Node) recheck() {
-	notify(n.acquireErrors.recheck)
+	link.Notify(n.acquireErrors.recheck)
 	n.Link.Wake()
 }
 

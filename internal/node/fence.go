@@ -53,17 +53,6 @@ func (e *FenceTooLowError) Error() string {
 		e.Seen)
 }
 
-// addFencedSets adds the acquires of several keys that have a fence. Each has a call of its own. So
-// what the server says of one does not have another sent once more.
-func (e *Encoding) addFencedSets() {
-	for _, s := range e.sets {
-		var p script.Plan
-		p.Reset(script.Acquire)
-		p.Add(s.index, s.op.set())
-		e.addCalls(&p)
-	}
-}
-
 // addFences adds the commands that raise numbers.
 func (e *Encoding) addFences() {
 	for rest := e.fenced; len(rest) > 0; {

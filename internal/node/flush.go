@@ -93,11 +93,11 @@ func (n *Node) recycle(f *Flush) {
 	clear(f.retry)
 	clear(f.tooLow)
 	clear(f.sending)
-	f.Ops, f.Answers, f.rounds, f.retry = f.Ops[:0], f.Answers[:0], f.rounds[:0], f.retry[:0]
-	f.sending, f.alone, f.made = f.sending[:0], f.alone[:0], f.made[:0]
-	f.tooLow, f.apart = f.tooLow[:0], false
-	f.Reading, f.conn, f.set, f.loadErr, f.lastTry, f.Counts = nil, nil, 0, nil, false, false
-	f.isOver, f.recorded = false, nil
+	*f = Flush{
+		Ops: f.Ops[:0], Answers: f.Answers[:0], rounds: f.rounds[:0], made: f.made[:0],
+		sending: f.sending[:0], retry: f.retry[:0], alone: f.alone[:0], tooLow: f.tooLow[:0],
+		refusals: f.refusals, bytes: f.bytes, trip: trip.Trip{Receiver: f},
+	}
 	n.group.flushes.Put(f)
 }
 

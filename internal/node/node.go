@@ -108,8 +108,6 @@ func (n *Node) newerCommands() (set link.CommandSet, connected bool) {
 	return n.Link.Current().Commands(), n.Link.State().IsConnected()
 }
 
-var notify = link.Notify
-
 // StateChanged takes a change of the link's state.
 func (n *Node) StateChanged(before, after link.State) {
 	if after == link.Up && before != link.Failing {

@@ -24,18 +24,18 @@ type said struct {
 }
 
 func (c *said) Write(p []byte) (int, error) {
-	notify(c.written)
+	link.Notify(c.written)
 	return len(p), nil
 }
 
 func (c *said) Read(p []byte) (int, error) {
 	<-c.written
-	defer notify(c.written)
+	defer link.Notify(c.written)
 	return c.text.Read(p)
 }
 
 func (c *said) Close() error {
-	notify(c.written)
+	link.Notify(c.written)
 	return nil
 }
 
