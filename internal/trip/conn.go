@@ -102,19 +102,14 @@ func NewConn(conn net.Conn, onPush func(resp.Value)) *Conn {
 }
 
 // Enqueue puts a trip behind the others. The caller then calls Flush. Enqueue returns net.ErrClosed
-// if nothing can be sent any more. Then the trip is still the caller's, and nothing
-// of it was or will be sent.
+// if nothing can be sent any more. Then the trip is still the caller's, and nothing of it was or
+// will be sent.
 func (c *Conn) Enqueue(t *Trip) error {
-	if t.busy || t.Commands < 1 || t.Receiver == nil {
-		panic("trip: a trip that is under way, or without commands or receiver")
+	if t.busy || t.Commands < 1 {
+		panic("trip: a trip that is under way, or without commands")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.enqueue(t)
-}
-
-// enqueue is Enqueue for one who holds mu.
-func (c *Conn) enqueue(t *Trip) error {
 	if c.stopped {
 		return net.ErrClosed
 	}

@@ -49,10 +49,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	if count == 0 {
 		return len(p), nil
 	}
-	c.mu.Lock()
-	err := c.enqueue(&Trip{Bytes: c.text[:whole], Commands: count})
-	c.mu.Unlock()
-	if err != nil {
+	if err := c.Enqueue(&Trip{Bytes: c.text[:whole], Commands: count}); err != nil {
 		return 0, err
 	}
 	if err := c.flush(); err != nil {
