@@ -97,9 +97,6 @@ func (p *Plan) Add(owner int, s Set) {
 // are valid until the next Reset, before which the plan takes no more sets.
 func (p *Plan) Calls() []Call { return p.calls[:p.used] }
 
-// Script returns the script that the plan is for.
-func (p *Plan) Script() *Script { return p.script }
-
 func (p *Plan) add(owner, from int, s Set) {
 	f := general
 	if len(s.Keys) == 1 && !p.script.takesOneSet() && p.fitsCompact(s.TTL) {

@@ -161,10 +161,10 @@ func (e *Encoding) addCalls(plan int) {
 	p := &e.plans[plan]
 	for i := range p.Calls() {
 		if c := &p.Calls()[i]; !e.apart && plan != fenced {
-			e.addCall(p.Script(), c)
+			e.addCall(planned[plan], c)
 		} else {
 			for _, alone := range c.Split() {
-				e.addCall(p.Script(), &alone)
+				e.addCall(planned[plan], &alone)
 			}
 		}
 	}
