@@ -2,7 +2,9 @@ package lockpipe_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -283,6 +285,32 @@ func TestMoving_AWaitingCallIsWokenByTheNextLayout(t *testing.T) {
 				require.NoError(t, o.err, "it is not woken")
 				release(t, o.lease)
 			}
+		})
+	}
+}
+
+// The goal: if two nodes of the next layout are down, an error names them, and not the nodes of the
+// present layout, whether or not the layouts share a node.
+func TestMoving_AnErrorNamesTheLayoutThatLacksAQuorum(t *testing.T) {
+	t.Parallel()
+	for _, first := range []int{0, 3} {
+		synctest.Test(t, func(t *testing.T) {
+			v := newFakeNodes(t, 4)
+			cfg := config(v.urls[:3], nil)
+			cfg.Next = []lockpipe.Group{{Name: "b", Nodes: []string{v.urls[first], "x:1", "y:1"}}}
+			cfg.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == "x:1" || addr == "y:1" {
+					return nil, errors.New("refused")
+				}
+				return v.dial(ctx, network, addr)
+			}
+			c, err := lockpipe.New(cfg)
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+			_, err = c.TryAcquire(t.Context(), "k")
+			closeSoon(c)
+			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
+			require.ErrorContains(t, err, "x:1: refused; y:1: refused")
 		})
 	}
 }

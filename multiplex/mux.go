@@ -127,11 +127,11 @@ type Mux struct {
 	stop       context.CancelFunc // ends the connectors
 	connectors sync.WaitGroup
 
-	// begun: a quorum was connected at one moment. Before, no node is sent anything: see package
-	// guard. beginning guards it while it is false, and ready: the nodes that could be sent things.
 	// Nodes that wait, or that may lack keys since: see Config.OnAdmitted.
 	waited, lacking atomic.Uint64
 
+	// begun: a quorum was connected at one moment. Before, no node is sent anything: see package
+	// guard. beginning guards it while it is false, and ready: the nodes that could be sent things.
 	begun     atomic.Bool
 	beginning sync.Mutex
 	ready     quorum.Nodes

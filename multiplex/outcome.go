@@ -56,7 +56,8 @@ const (
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
-	d, missing := a.decision, error(errDecided)
+	a.missUnsealed()
+	d, missing, silent := a.decision, error(errDecided), a.open()
 	if d == quorum.Undecided {
 		missing = &holders.TimeoutError{
 			Timeout: a.timeout, Late: a.mux.lookout.late(a.op.Sent),
@@ -66,10 +67,10 @@ func (a *Attempt) outcome(ended error) Outcome {
 		} else {
 			a.countTimeouts()
 		}
-		if open := a.open(); a.op.Kind == node.Release {
-			d = a.decideWith(a.unknown | open)
+		if a.op.Kind == node.Release {
+			d = a.decideWith(a.unknown | silent)
 		} else {
-			a.voteUnknown(open, missing)
+			a.voteUnknown(silent, missing)
 			d = a.decision
 		}
 	}
@@ -81,10 +82,20 @@ func (a *Attempt) outcome(ended error) Outcome {
 	case quorum.Held:
 		o = a.heldOutcome()
 	default:
-		o = a.noQuorum(missing)
+		o = a.noQuorum(silent, missing)
 	}
 	o.Ended = ended
 	return o
+}
+
+// missUnsealed counts the votes of nodes that are sent nothing now as unknown, if it is undecided.
+// If the round is not sealed, these nodes have not missed it yet. claim.mu is held.
+func (a *Attempt) missUnsealed() {
+	for s := a.open(); s != 0 && a.decision == quorum.Undecided && a.ttl != 0; s &= s - 1 {
+		if why, rejects := a.mux.nodes[s.Lowest()].Link.Rejects(); rejects {
+			a.addVote(s.Lowest(), node.Answer{Err: why})
+		}
+	}
 }
 
 // heldOutcome names the nodes that refused, and the keys. claim.mu is held.
@@ -109,9 +120,10 @@ func (a *Attempt) heldOutcome() Outcome {
 	return o
 }
 
-// noQuorum names each node without a vote. missing is the error of the nodes that have not
-// answered. claim.mu is held.
-func (a *Attempt) noQuorum(missing error) Outcome {
+// noQuorum names each node without a vote, in the first set that lacks a quorum even if the silent
+// nodes grant, or that just lacks one. missing is the error of those that have not answered.
+// claim.mu is held.
+func (a *Attempt) noQuorum(silent quorum.Nodes, missing error) Outcome {
 	granted, refused, did := a.granted|a.neverHeld, a.refused, ""
 	names, slots := a.mux.aliases.Names(), a.mux.aliases.Slots()
 	not := a.granted &^ a.system().OnePerServer(a.granted)
@@ -123,9 +135,9 @@ func (a *Attempt) noQuorum(missing error) Outcome {
 		not, _ = names.Unconfirmed(a.system().Nodes(), granted, 0)
 	}
 	granted &^= not
-	able := granted
-	if missing == errDecided { // then it was decided whatever the open votes are
-		able |= a.open()
+	able := granted | silent
+	if a.system().IsQuorum(able) {
+		able = granted
 	}
 	set := a.system().FirstWithout(able)
 	o := Outcome{

@@ -57,9 +57,10 @@ func (f *masters) client(t *testing.T, maxTTL time.Duration, change func(*Config
 	}
 	c.peers = NewPeers(names, []quorum.Nodes{quorum.First(len(f.nodes))})
 	clients := fleet.New(fleet.Config{MaxTTL: maxTTL, Logger: slog.New(slog.DiscardHandler)})
+	logger := slog.New(slog.NewTextHandler(&c.log, nil))
 	for i := range f.nodes {
 		cfg := Config{
-			Node: i, Name: names[i], Key: "key", Logger: slog.New(slog.NewTextHandler(&c.log, nil)),
+			Node: i, Name: names[i], Key: "key", Logger: logger,
 		}
 		if change != nil {
 			change(&cfg)
