@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/batch"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/holders"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/locker"
@@ -190,9 +191,9 @@ func (e *NodeError) reason() string {
 		return "timed out"
 	case errors.As(e.Err, new(multiplex.NotAwaited)):
 		return "not waited for"
-	case e.state == link.Quarantined:
+	case errors.As(e.Err, new(*guard.Quarantine)), e.state == link.Quarantined:
 		return "quarantined"
-	case e.state == link.Down, errors.Is(e.Err, errConnecting):
+	case e.state == link.Down, e.Err == errConnecting, errors.Is(e.Err, link.ErrNotConnected):
 		return "down"
 	}
 	return "failed"

@@ -131,6 +131,29 @@ func TestRelease_ContinuesIfItIsNotConfirmed(t *testing.T) {
 	nothingLeft(t, nodes)
 }
 
+// The goal: a release that is repeated waits for NodeTimeout again, so a caller that repeats it
+// until it is confirmed does not spin.
+func TestRelease_ARepeatedOneWaitsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newFakeNodes(t, 3)
+		c := v.client(t, timeout(200*time.Millisecond))
+		l := v.hold(t, c, "key")
+		v.silence(0, 1)
+		for range 3 {
+			for _, release := range []func() error{
+				func() error { return l.Release(t.Context()) },
+				func() error { return c.ReleaseAll(t.Context(), l) },
+			} {
+				from := time.Now()
+				require.ErrorIs(t, release(), lockpipe.ErrNoQuorum)
+				require.GreaterOrEqual(t, time.Since(from), 200*time.Millisecond)
+			}
+		}
+		v.speak(0, 1)
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
 // The goal: a release whose ctx has ended is sent nevertheless.
 func TestRelease_IsSentWithAnEndedContext(t *testing.T) {
 	t.Parallel()

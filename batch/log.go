@@ -99,7 +99,7 @@ type Log[Op, State any] struct {
 
 	mu      sync.Mutex          // guards all below, and open rounds
 	open    []*Round[Op, State] // not sealed, and not empty
-	limited int                 // of these, how many count towards Limit
+	limited int                 // how many of their operations count towards Limit
 	sealer  worker              // takes the first open round
 	usual   int                 // how many operations the last round had
 	sealed  uint64              // how many rounds were sealed

@@ -56,9 +56,9 @@ const (
 // open count as unknown from now on, but for a release they stay open. claim.mu is held.
 func (a *Attempt) outcome(ended error) Outcome {
 	a.tryDecide()
-	a.missUnsealed()
 	d, missing, silent := a.decision, error(errDecided), a.open()
 	if d == quorum.Undecided {
+		silent = a.missUnsealed()
 		missing = &holders.TimeoutError{
 			Timeout: a.timeout, Late: a.mux.lookout.late(a.op.Sent),
 		}
@@ -88,14 +88,18 @@ func (a *Attempt) outcome(ended error) Outcome {
 	return o
 }
 
-// missUnsealed counts the votes of nodes that are sent nothing now as unknown, if it is undecided.
-// If the round is not sealed, these nodes have not missed it yet. claim.mu is held.
-func (a *Attempt) missUnsealed() {
-	for s := a.open(); s != 0 && a.decision == quorum.Undecided && a.ttl != 0; s &= s - 1 {
-		if why, rejects := a.mux.nodes[s.Lowest()].Link.Rejects(); rejects {
+// missUnsealed counts open votes of nodes that are sent nothing now as unknown, but for a release.
+// If the round is not sealed, these nodes have not missed it yet. It returns the nodes whose votes
+// are open still. claim.mu is held.
+func (a *Attempt) missUnsealed() quorum.Nodes {
+	for s := a.open(); s != 0 && a.op.Kind != node.Release; s &= s - 1 {
+		n := a.mux.nodes[s.Lowest()]
+		if why, rejects := n.Link.Rejects(); rejects {
+			n.Counts.CountFailure(rejection(n.Link), 1)
 			a.addVote(s.Lowest(), node.Answer{Err: why})
 		}
 	}
+	return a.open()
 }
 
 // heldOutcome names the nodes that refused, and the keys. claim.mu is held.

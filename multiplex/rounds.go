@@ -127,12 +127,9 @@ func (m *Mux) takeAnswers(f *node.Flush) {
 func (m *Mux) missed(i int, rounds []*round) {
 	n := m.nodes[i]
 	why, down := n.Link.Rejects()
-	reason := stats.FailedDown
-	switch {
-	case !down:
+	reason := rejection(n.Link)
+	if !down {
 		why, reason = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}, stats.FailedQueuedTooLong
-	case n.Link.State() == link.Quarantined:
-		reason = stats.FailedQuarantined
 	}
 	for _, r := range rounds {
 		asked := 0
@@ -148,6 +145,14 @@ func (m *Mux) missed(i int, rounds []*round) {
 	if !down {
 		n.SendPending()
 	}
+}
+
+// rejection returns as what an operation counts that a node misses because its link rejects.
+func rejection(l *link.Link) stats.NodeFailure {
+	if l.State() == link.Quarantined {
+		return stats.FailedQuarantined
+	}
+	return stats.FailedDown
 }
 
 // finish says that a node is done with a round.

@@ -23,7 +23,10 @@ func (a *Attempt) Wait(ctx context.Context) Outcome {
 	if before != quorum.Undecided && (!a.unconfirmedReported || before != quorum.NoQuorum) {
 		return a.waitResult(nil)
 	}
-	s := &a.place.Round.State
+	s, from := &a.place.Round.State, a.op.Sent
+	if a.unconfirmedReported {
+		from = time.Now() // this Wait is not the first
+	}
 	if before != quorum.Undecided || a.op.Directed || c.lost != 0 ||
 		a.timeout < a.mux.cfg.NodeTimeout {
 		s.eager.Store(true)
@@ -33,7 +36,7 @@ func (a *Attempt) Wait(ctx context.Context) Outcome {
 		if a.tryDecide(); a.decision != before {
 			return a.waitResult(nil)
 		}
-		left, ended := a.remainingWait(), ctx.Err()
+		left, ended := a.remainingWait(from), ctx.Err()
 		if left <= 0 || ended != nil {
 			return a.waitResult(ended)
 		}
@@ -75,14 +78,13 @@ func (a *Attempt) waitResult(ended error) Outcome {
 	return o
 }
 
-// remainingWait returns how much longer the attempt waits: until its timeout, and then until each
-// node that has not answered hangs, when the lookout wakes the caller. claim.mu is held.
-func (a *Attempt) remainingWait() (left time.Duration) {
-	took := time.Since(a.op.Sent)
-	if left = a.timeout - took; left > 0 {
+// remainingWait returns how much longer the attempt waits: until its timeout after from, then until
+// each node that has not answered hangs, when the lookout wakes the caller. claim.mu is held.
+func (a *Attempt) remainingWait(from time.Time) (left time.Duration) {
+	if left = a.timeout - time.Since(from); left > 0 {
 		return left
 	}
-	useful := a.maxAge - took
+	useful := a.maxAge - time.Since(a.op.Sent)
 	for s := a.open(); s != 0; s &= s - 1 {
 		since := a.mux.lookout.hanging[s.Lowest()].Load()
 		if since == nil {

@@ -33,7 +33,7 @@ func TestGuard_NoFirstUseBehindAnotherServer(t *testing.T) {
 func TestGuard_ASlotThatComesBackIsNoBadName(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := newFleet(1)
-		c := f.client(t, forLocks, func(c *Config) { c.Extra = 4 * second })
+		c := f.client(t, forLocks, func(c *Config) { c.Extra, c.InCluster = 4*second, true })
 		for c.lookAtAll() < 1 {
 			time.Sleep(lookAgain)
 		}

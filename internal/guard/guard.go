@@ -254,7 +254,7 @@ func (g *Guard) meet(s *sight) {
 		g.left = g.left[max(0, len(g.left)-maxLeft):]
 		if i := slices.IndexFunc(g.left, s.server.owns); i >= 0 {
 			g.left, g.returned = slices.Delete(g.left, i, i+1), true
-			if g.config.Extra == 0 { // a slot may come back
+			if !g.config.InCluster { // a slot may come back
 				g.config.Logger.Error("lockpipe: node's name leads to more than one server, so locks "+
 					"may fail to exclude each other: give each server a name of its own",
 					slog.String("node", g.config.Name))

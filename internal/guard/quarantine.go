@@ -35,7 +35,7 @@ const (
 func (g *Guard) reasonFor(s *sight, before string) string {
 	_, isRecord := parse(s.text)
 	switch {
-	case g.returned && g.config.Extra > 0:
+	case g.returned && g.config.InCluster:
 		return reasonMissed
 	case g.returned:
 		return reasonReturned

@@ -86,8 +86,8 @@ var (
 	// ErrSuperseded is the vote of a node to which an operation was not sent because a newer one
 	// came first.
 	ErrSuperseded = errors.New("not sent: a later release or extension took its place")
-	// ErrNotNeeded is the error of a node whose vote could not change the outcome any more.
-	ErrNotNeeded = errors.New("answer not needed: already decided")
+	// ErrNotNeeded is the vote of a node to which a release was not sent: it can't hold the keys.
+	ErrNotNeeded = errors.New("not sent: the node can't hold the keys")
 	// ErrQueuedTooLong is the vote of a node whose queue was longer than the operation could wait.
 	ErrQueuedTooLong = errors.New("not sent: queued too long")
 	// ErrConnectionLost is the vote of a node whose connection ended before the answer, if nothing

@@ -5,7 +5,7 @@ import "bytes"
 // Reply is a reply without memory of its own: Ints and Text are valid only until the connection is
 // read further, and must not be changed.
 type Reply struct {
-	Kind byte    // as in Value, but _ for each null
+	Kind byte    // as in Value, but _ for each null, and = for a verbatim string
 	Int  int64   // of :
 	Ints []int64 // of *, if these are all of its items
 	Text []byte  // of + - and $

@@ -7,7 +7,7 @@ type Call uint8
 
 // The kinds of calls.
 const (
-	Try   Call = iota // TryAcquire, TryAcquireAll, TryAcquireAny
+	Try   Call = iota // TryAcquire, TryAcquireAll, TryAcquireAny, Adopt
 	Wait              // Acquire, AcquireAll, AcquireAny, Do, DoAll, each campaign of Elect
 	Each              // each key of TryAcquireEach
 	Async             // AcquireAsync
