@@ -345,7 +345,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "return", rule: "10 e: a memory that returns votes", mix: "forgetful,turning",
-		finds: "both hold", from: 536,
+		finds: "both hold", from: 697,
 		edit: edit{
 			"internal/guard/guard.go", "g.left, g.returned = slices.Delete(g.left, i, i+1), true",
 			"g.left, g.returned = slices.Delete(g.left, i, i+1), !simrand.Mutant(\"return\")",
@@ -667,7 +667,7 @@ var brokenRules = []mutant{
 	},
 	{
 		name: "alone", rule: "6: an acquire whose MSETEX was refused follows its release",
-		finds: "behind its release", mix: "newer,busy,stalled", from: 7,
+		finds: "behind its release", mix: "newer,busy,stalled", from: 8,
 		edit: edit{
 			"internal/node/flush.go",
 			"\t\tif f.isOfUse(at, now) {\n\t\t\te.add",
