@@ -308,9 +308,14 @@ func TestMoving_AnErrorNamesTheLayoutThatLacksAQuorum(t *testing.T) {
 			require.NoError(t, err)
 			time.Sleep(time.Second)
 			_, err = c.TryAcquire(t.Context(), "k")
+			all := c.Nodes()
 			closeSoon(c)
 			require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 			require.ErrorContains(t, err, "x:1: refused; y:1: refused")
+			for _, n := range all {
+				down := n.Addr == "x:1" || n.Addr == "y:1"
+				require.Equal(t, down, n.Stats.Failures.Down > 0, n.Addr)
+			}
 		})
 	}
 }

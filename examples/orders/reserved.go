@@ -29,7 +29,7 @@ const (
 	// reservedFor is how long a customer has to pay.
 	reservedFor = 10 * time.Minute
 	// maxCandidates is how many pieces of a product an order looks at. If all of them are reserved,
-	// the product is sold out for now.
+	// the order fails as if the product was sold out.
 	maxCandidates = 1000
 	// pieceKey begins the names of the locks of pieces.
 	pieceKey = "piece:"

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -29,21 +30,25 @@ func TestGuard_NoFirstUseBehindAnotherServer(t *testing.T) {
 
 // The goal: when a slot comes back to a server that had it before, the server waits as any that may
 // have missed locks. But the log does not say that the node has a bad name: the cluster leads it to
-// more than one server on purpose.
+// more than one server on purpose. Sentinels do not.
 func TestGuard_ASlotThatComesBackIsNoBadName(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := newFleet(1)
-		c := f.client(t, forLocks, func(c *Config) { c.Extra, c.InCluster = 4*second, true })
-		for c.lookAtAll() < 1 {
-			time.Sleep(lookAgain)
-		}
-		a := f.nodes[0]
-		f.nodes[0] = memorynode.New(9, 1)
-		c.quarantined(0, reasonRestarted)
-		f.nodes[0] = a
-		require.InDelta(t, forLocks+5*second, c.quarantined(0, reasonMissed), 0)
-		require.NotContains(t, c.log.String(), "name")
-	})
+	for inCluster, reason := range map[bool]string{true: reasonMissed, false: reasonReturned} {
+		bubble(t, func(t *testing.T) {
+			f := newFleet(1)
+			c := f.client(t, forLocks, func(c *Config) {
+				c.Extra, c.InCluster = 4*second, inCluster
+			})
+			for c.lookAtAll() < 1 {
+				time.Sleep(lookAgain)
+			}
+			a := f.nodes[0]
+			f.nodes[0] = memorynode.New(9, 1)
+			c.quarantined(0, reasonRestarted)
+			f.nodes[0] = a
+			require.InDelta(t, forLocks+5*second, c.quarantined(0, reason), 0)
+			require.Equal(t, !inCluster, strings.Contains(c.log.String(), "node's name leads to"))
+		})
+	}
 }
 
 // The goal: while a fleet moves to more nodes of its cluster, a node's wait ends when a quorum of

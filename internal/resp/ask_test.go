@@ -8,7 +8,7 @@ import (
 )
 
 func TestConn_ReturnsTheReplyOrTheServersError(t *testing.T) {
-	c := connTo(t, func(words []string) string {
+	c := resptest.Dial(t, func(words []string) string {
 		if words[0] == "ECHO" {
 			return resptest.Bulk(words[1])
 		}

@@ -12,18 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// connTo returns a Conn to a server that makes these replies, and then closes the connection.
-func connTo(t *testing.T, reply func(words []string) string) *resp.Conn {
-	t.Helper()
-	client, server := net.Pipe()
-	t.Cleanup(func() { _ = client.Close() })
-	go resptest.Serve(server, reply)
-	return resp.NewConn(client)
-}
-
 // The goal: all replies are taken, also behind an error, and the first error is returned.
 func TestConn_TakesAllReplies(t *testing.T) {
-	c := connTo(t, func(words []string) string { return resptest.Bulk(strings.Join(words, " ")) })
+	c := resptest.Dial(t, func(words []string) string {
+		return resptest.Bulk(strings.Join(words, " "))
+	})
 	var heard []string
 	first := errors.New("first")
 	step := func(err error, words ...string) resp.Step {

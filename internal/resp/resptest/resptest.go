@@ -101,6 +101,14 @@ func Serve(conn net.Conn, reply func(words []string) string) {
 	}
 }
 
+// Dial returns a connection to a server of this test that replies as the function says.
+func Dial(t interface{ Cleanup(func()) }, reply func(words []string) string) *resp.Conn {
+	client, server := net.Pipe()
+	t.Cleanup(func() { _ = client.Close() })
+	go Serve(server, reply)
+	return resp.NewConn(client)
+}
+
 // Bulk returns the reply that is this text.
 func Bulk(text string) string { return string(resp.AppendBulk(nil, text)) }
 

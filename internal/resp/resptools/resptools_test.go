@@ -2,23 +2,12 @@ package resptools_test
 
 import (
 	"errors"
-	"net"
 	"testing"
 
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 	"github.com/lockpipe/lockpipe/internal/resp/resptools"
 	"github.com/stretchr/testify/require"
 )
-
-// connTo returns a connection to a server that replies as the function says.
-func connTo(t *testing.T, reply func(words []string) string) *resp.Conn {
-	t.Helper()
-	client, server := net.Pipe()
-	t.Cleanup(func() { _ = client.Close() })
-	go resptest.Serve(server, reply)
-	return resp.NewConn(client)
-}
 
 func TestAny_IsTheValueInGo(t *testing.T) {
 	for text, want := range map[string]any{
@@ -26,14 +15,14 @@ func TestAny_IsTheValueInGo(t *testing.T) {
 		"$0\r\n\r\n": "", "*0\r\n": []any{}, "-ERR no\r\n": errors.New("ERR no"),
 		"*3\r\n:1\r\n$-1\r\n*1\r\n-ERR x\r\n": []any{int64(1), nil, []any{errors.New("ERR x")}},
 	} {
-		v, _ := connTo(t, func([]string) string { return text }).Ask("X")
+		v, _ := resptest.Dial(t, func([]string) string { return text }).Ask("X")
 		require.Equal(t, want, resptools.Any(v), "%q", text)
 	}
 }
 
 func TestScan_WalksAllPages(t *testing.T) {
 	pages := map[string]string{"0": "17", "17": "5", "5": "0"}
-	c := connTo(t, func(words []string) string {
+	c := resptest.Dial(t, func(words []string) string {
 		cursor := words[1]
 		require.Equal(t, []string{"SCAN", cursor, "COUNT", "2"}, words)
 		return "*2\r\n" + resptest.Bulk(pages[cursor]) + resptest.Strings("a", "b"+cursor)
@@ -51,7 +40,8 @@ func TestScan_RefusesWhatIsNoPage(t *testing.T) {
 		"*2\r\n:0\r\n*0\r\n", "*2\r\n$0\r\n\r\n*0\r\n", "*2\r\n$1\r\n0\r\n$-1\r\n",
 		"*2\r\n$1\r\n0\r\n*-1\r\n", "-ERR no\r\n", "?\r\n",
 	} {
-		err := resptools.Scan(connTo(t, func([]string) string { return reply }), func(string) {})
+		c := resptest.Dial(t, func([]string) string { return reply })
+		err := resptools.Scan(c, func(string) {})
 		require.Error(t, err, "%q", reply)
 	}
 }
