@@ -126,9 +126,10 @@ func TestFence_OneThatCannotBeToppedIsNotHeld(t *testing.T) {
 }
 
 // The goal: a number that a node knows, however high, matters for its own key alone. All other keys
-// are acquired with fences of the time, and handed over: at the first attempt, except once, while
-// the client does not know of the number. Its own key is granted again if the number can be topped,
-// and refused otherwise.
+// are acquired with fences of the time, and handed over: at the first attempt, except at most once,
+// while the client does not know of the number. That is if both keys are in one round, which the
+// scheduler may prevent. Its own key is granted again if the number can be topped, and refused
+// otherwise.
 func TestFence_AHighNumberIsOfItsKeyAlone(t *testing.T) {
 	t.Parallel()
 	for text, ok := range map[string]bool{
@@ -141,7 +142,8 @@ func TestFence_AHighNumberIsOfItsKeyAlone(t *testing.T) {
 				v.setFence(i, "bad", text)
 			}
 			for round := range 2 {
-				before := c.Stats().Attempts + uint64(1-round) // for the good key
+				before := c.Stats().Attempts
+				shared := uint64(1 - round) // a further attempt for the good key
 				results := c.TryAcquireEach(t.Context(), []string{"bad", "good"},
 					lockpipe.WithFencing())
 				require.NoError(t, results[1].Err)
@@ -149,11 +151,12 @@ func TestFence_AHighNumberIsOfItsKeyAlone(t *testing.T) {
 				if bad := results[0]; ok {
 					require.NoError(t, bad.Err)
 					passed(t, &seen, bad.Lease)
-					require.Equal(t, before+3, c.Stats().Attempts, "the price of this key")
+					require.Contains(t, []uint64{3, 3 + shared}, c.Stats().Attempts-before,
+						"the price of this key")
 				} else {
 					require.ErrorIs(t, bad.Err, lockpipe.ErrNoQuorum)
 					require.ErrorContains(t, bad.Err, "until the nodes forget it")
-					require.Equal(t, before+2, c.Stats().Attempts)
+					require.Contains(t, []uint64{2, 2 + shared}, c.Stats().Attempts-before)
 				}
 			}
 			l := try(t, c, "handed", lockpipe.WithFencing())
