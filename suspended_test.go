@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/acceptance/kit"
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,19 +20,19 @@ func (l *laptop) suspend(d time.Duration) { l.suspended.Add(int64(d)) }
 // onALaptop runs a test in a bubble, with three nodes and a client on a laptop that was suspended
 // before, for longer than any lease lasts.
 func onALaptop(
-	t *testing.T, test func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client),
+	t *testing.T, test func(t *testing.T, box *laptop, v *kit.FakeNodes, c *lockpipe.Client),
 	change ...func(*lockpipe.Config),
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		v, box := newFakeNodes(t, 3), new(laptop)
-		cfg := config(v.urls, change)
-		cfg.Dial = v.dial
+		v, box := kit.NewFakeNodes(t, 3), new(laptop)
+		cfg := kit.Config(v.URLs, change)
+		cfg.Dial = v.Dial
 		c, err := lockpipe.NewSuspended(cfg, func(time.Time) time.Duration {
 			return time.Duration(box.suspended.Load())
 		})
 		require.NoError(t, err)
-		v.connect(t, c)
+		v.Connect(t, c)
 		box.suspend(time.Hour)
 		test(t, box, v, c)
 	})
@@ -47,8 +48,8 @@ var twenty = lockpipe.WithTTL(20 * time.Second)
 func TestSuspended_ASuspensionEndsALease(t *testing.T) {
 	t.Parallel()
 	var lost chan error
-	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
-		l, start := v.hold(t, c, "k", twenty), time.Now()
+	onALaptop(t, func(t *testing.T, box *laptop, v *kit.FakeNodes, c *lockpipe.Client) {
+		l, start := v.Hold(t, c, "k", twenty), time.Now()
 		ctx := l.Context()
 		box.suspend(10 * time.Second)
 		require.NoError(t, l.Err())
@@ -99,15 +100,15 @@ func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
+			onALaptop(t, func(t *testing.T, box *laptop, v *kit.FakeNodes, c *lockpipe.Client) {
 				var l *lockpipe.Lease
 				if name == "Extend" {
 					l = call(t.Context(), c)
 					synctest.Wait()
 				}
-				v.silence(0, 1, 2)
+				v.Silence(0, 1, 2)
 				start := time.Now()
-				ended := later(func() *lockpipe.Lease {
+				ended := kit.Later(func() *lockpipe.Lease {
 					if l != nil {
 						_ = l.Extend(t.Context(), 20*time.Second)
 						return l
@@ -119,8 +120,8 @@ func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
 					box.suspend(time.Second)
 					time.Sleep(400 * time.Millisecond) // a node that hangs for longer is given up
 				}
-				v.speak(0, 1, 2)
-				l = receive(t, ended, "no answer")
+				v.Speak(0, 1, 2)
+				l = kit.Receive(t, ended, "no answer")
 				require.NotNil(t, l)
 				require.Equal(t, start.Add(validFor-2*time.Second), l.Until())
 			})
@@ -131,20 +132,20 @@ func TestSuspended_ASuspensionBeforeTheAnswerCounts(t *testing.T) {
 // The goal: an attempt whose answers come after a suspension longer than its TTL has no lease.
 func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
 	t.Parallel()
-	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
-		v.silence(0, 1, 2)
-		ended := later(func() error {
+	onALaptop(t, func(t *testing.T, box *laptop, v *kit.FakeNodes, c *lockpipe.Client) {
+		v.Silence(0, 1, 2)
+		ended := kit.Later(func() error {
 			_, err := c.TryAcquire(t.Context(), "k",
 				twenty)
 			return err
 		})
 		synctest.Wait()
 		box.suspend(20 * time.Second)
-		v.speak(0, 1, 2)
-		err := receive(t, ended, "no answer")
+		v.Speak(0, 1, 2)
+		err := kit.Receive(t, ended, "no answer")
 		require.ErrorIs(t, err, lockpipe.ErrNoQuorum)
 		require.ErrorContains(t, err, "granted when 20s of 20s had passed")
-		require.NoError(t, try(t, c, "k").Release(t.Context()), "what it left is released")
+		require.NoError(t, kit.Try(t, c, "k").Release(t.Context()), "what it left is released")
 	})
 }
 
@@ -152,22 +153,22 @@ func TestSuspended_AnAttemptAcrossALongSuspensionFails(t *testing.T) {
 // it ran out while the machine was suspended, it is not handed off.
 func TestSuspended_ASuspensionCountsForALeaseThatIsHandedOff(t *testing.T) {
 	t.Parallel()
-	onALaptop(t, func(t *testing.T, box *laptop, v *fakeNodes, c *lockpipe.Client) {
-		l, start := v.hold(t, c, "k", twenty), time.Now()
-		second, third := queue(t, c, "k", twenty), queue(t, c, "k", twenty)
+	onALaptop(t, func(t *testing.T, box *laptop, v *kit.FakeNodes, c *lockpipe.Client) {
+		l, start := v.Hold(t, c, "k", twenty), time.Now()
+		second, third := kit.Queue(t, c, "k", twenty), kit.Queue(t, c, "k", twenty)
 		box.suspend(3 * time.Second)
 		require.NoError(t, l.Release(t.Context()))
-		next := granted(t, second)
+		next := kit.Granted(t, second)
 		require.Equal(t, l.Token(), next.Token())
 		require.WithinRange(t, next.Until(), start, start.Add(validFor-3*time.Second))
 
-		v.silence(0, 1, 2) // so little is left that the lease has to be extended first
+		v.Silence(0, 1, 2) // so little is left that the lease has to be extended first
 		box.suspend(5 * time.Second)
 		require.NoError(t, next.Release(t.Context()))
-		waits(t, third)
+		kit.Waits(t, third)
 		box.suspend(13 * time.Second) // more than was left, and less than was asked for
-		v.speak(0, 1, 2)
-		fresh := granted(t, third)
+		v.Speak(0, 1, 2)
+		fresh := kit.Granted(t, third)
 		require.NotEqual(t, l.Token(), fresh.Token(), "it was confirmed, but the lease was over")
 	})
 }

@@ -142,6 +142,10 @@ var allowedImports = map[string][]string{
 		trusted, "script", "internal/fleet", "internal/quorum", "internal/resp",
 	},
 	"internal/servertest": {"lockpipetest"},
+	"internal/acceptance/kit": {
+		".", "fence", "lockpipetest", "internal/ids", "internal/locker", "internal/memorynode",
+		"internal/outage", "internal/resp/resptest", "internal/stats",
+	},
 }
 
 // standardLibraryOnly lists the packages that are free of all dependencies.

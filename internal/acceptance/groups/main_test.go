@@ -1,0 +1,14 @@
+// Package groups tests a Client with several groups of nodes.
+package groups
+
+import (
+	"os"
+	"testing"
+
+	"github.com/lockpipe/lockpipe/internal/servertest"
+)
+
+func TestMain(m *testing.M) {
+	servertest.RunMoreAtOnce(3)
+	os.Exit(m.Run())
+}
