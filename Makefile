@@ -21,7 +21,7 @@ ci:
 
 # How much of each package all tests together run; without the race detector, whose findings the counters hide.
 cover:
-	go test -timeout=10m -coverpkg=./... -coverprofile=cover.out ./...
+	LOCKPIPE_REAL_TIME=1 go test -timeout=10m -coverpkg=./... -coverprofile=cover.out ./...
 	awk -v floor=90 -f .ci/coverage.awk cover.out
 
 # lockpipe and other Redlock clients on the same masters: needs redis-server, node and npm.

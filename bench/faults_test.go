@@ -93,7 +93,7 @@ func TestFaults_RolesChangeUnderLoad(t *testing.T) {
 // Goal: the faults of a Redis Cluster happen while the load runs. No key has two holders, nothing
 // is left, and no server that was deposed goes on.
 func TestFaults_HappenInACluster_InRealTime(t *testing.T) {
-	skipIfShort(t)
+	servertest.RealTime(t)
 	for _, list := range [][]string{
 		{"failover:1@100ms+500ms", "takeover:1@3s", "deposed:2@200ms+4s", "reshard:3@300ms+2s"},
 		{"kill:1@100ms", "restart:1@500ms", "flush:2@1s", "freeze:3@200ms+2s", "kill:2@4s"},

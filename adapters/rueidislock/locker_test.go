@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -142,6 +143,7 @@ func TestLocker_EndOfContextReleases(t *testing.T) {
 // The goal: a lock that is not released outlasts its validity. If others take its keys, its context
 // ends, and what the others have stays.
 func TestLocker_ExtendsUntilLost_InRealTime(t *testing.T) {
+	servertest.RealTime(t)
 	withEach(t, settings{validity: shortTTL, majority: 2}, func(t *testing.T,
 		nodes *lockpipetest.Nodes, lib library,
 	) {

@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockpipe/lockpipe"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
 // Goal: the checks look at the server that has the slot of a node, wherever it is: they count what
 // is left, and find and free what an owner has.
 func TestCluster_TheChecksFollowTheSlots_InRealTime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short starts no cluster")
-	}
+	servertest.RealTime(t)
 	cluster := lockpipetest.StartCluster(t)
 	all, err := ParseEndpoints(cluster.URL())
 	require.NoError(t, err)

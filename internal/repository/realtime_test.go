@@ -107,13 +107,18 @@ func saysOf(t *testing.T, out, dir string, runs map[string]realTimeRun) {
 	}
 }
 
-// The goal: no other test of its package runs beside a test with the mark.
-func TestRealTime_MarkedTestsAreNotParallel(t *testing.T) {
+// The goal: go test ./... runs no test with the mark, and no other test of its package runs beside
+// it.
+func TestRealTime_MarkedTestsAreAlone(t *testing.T) {
 	for _, f := range sources(t, everything) {
 		for _, d := range f.syntax.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || !strings.HasSuffix(fn.Name.Name, "_InRealTime") {
 				continue
+			}
+			if first := fn.Body.List[0]; !calls(first, "RealTime") {
+				t.Errorf("%s: %s has the mark of real time: begin it with servertest.RealTime(t)",
+					f.at(first.Pos()), fn.Name.Name)
 			}
 			ast.Inspect(fn, func(n ast.Node) bool {
 				if s, ok := n.(*ast.SelectorExpr); ok && s.Sel.Name == "Parallel" {
@@ -124,4 +129,18 @@ func TestRealTime_MarkedTestsAreNotParallel(t *testing.T) {
 			})
 		}
 	}
+}
+
+// calls reports whether the statement is a call of a function of this name, of another package.
+func calls(s ast.Stmt, name string) bool {
+	x, _ := s.(*ast.ExprStmt)
+	if x == nil {
+		return false
+	}
+	call, _ := x.X.(*ast.CallExpr)
+	if call == nil {
+		return false
+	}
+	selected, _ := call.Fun.(*ast.SelectorExpr)
+	return selected != nil && selected.Sel.Name == name
 }

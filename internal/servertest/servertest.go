@@ -30,6 +30,15 @@ func Program(t testing.TB) string {
 	return lockpipetest.RequireRedis(t)
 }
 
+// RealTime skips a test of real time, whose verdict depends on how fast the machine is, unless
+// LOCKPIPE_REAL_TIME is set: .ci/realtime sets it, and runs hardly anything beside the test.
+func RealTime(t testing.TB) {
+	t.Helper()
+	if os.Getenv("LOCKPIPE_REAL_TIME") == "" {
+		t.Skip("a test of real time, which bash .ci/run realtime runs")
+	}
+}
+
 // RunMoreAtOnce lets more parallel tests run than there are processors: most of them wait for
 // servers. With the race detector they compute more than they wait. So perProcessor is how many run
 // then, and without it twice as many do. A flag on the command line goes before it. Call it in

@@ -15,6 +15,7 @@ import (
 // machine. What the nodes were not sent yet, or have answered and nobody has read, is no reason to
 // fail and to come again.
 func TestBurst_EachCallMakesOneAttempt_InRealTime(t *testing.T) {
+	servertest.RealTime(t)
 	const callers = 6000
 	// An attempt is of use for half of the TTL, however late the machine is.
 	c, err := lockpipe.New(lockpipe.Config{Nodes: servertest.Start(t, 5).URLs(), TTL: kit.LongTTL})

@@ -21,7 +21,7 @@ const (
 	// Prefix is before every key of the clients under test.
 	Prefix = "app:"
 	// Patient is how long a condition may take to come true on a machine that is busy with other
-	// things. It is less than longTTL, so that what is gone was deleted and has not expired.
+	// things. It is less than LongTTL, so that what is gone was deleted and has not expired.
 	Patient = 20 * time.Second
 	// LongTTL is the TTL of a client, unless its test changes it.
 	LongTTL = 50 * time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/lockpipe/lockpipe/internal/resp/resptest"
 )
 
-// fakeNode is one of them. It does not push changes.
+// fakeNode is a node of FakeNodes. It does not push changes.
 type fakeNode struct {
 	*memorynode.Node
 	Latency time.Duration // the longest, one way
@@ -21,7 +21,7 @@ type fakeNode struct {
 	Tells bool
 
 	mu       sync.Mutex        // guards all below; never held while a command hangs
-	Conns    map[net.Conn]bool // to clients
+	conns    map[net.Conn]bool // to clients
 	silent   bool
 	hung     []chan struct{} // what hangs, oldest first; closed to go on
 	failure  string          // the error that lock commands are answered with; "" for none
@@ -34,24 +34,29 @@ type fakeNode struct {
 func newFakeNode(t *testing.T, id int) *fakeNode {
 	t.Helper()
 	n := &fakeNode{
-		Node: memorynode.New(id, 1), Conns: map[net.Conn]bool{}, executed: map[string]int{},
+		Node: memorynode.New(id, 1), conns: map[net.Conn]bool{}, executed: map[string]int{},
 	}
 	n.HidesRunID = true // without it the restart guard has nothing to go by, and leaves no keys
 	n.OnScript = func(command, key string) { n.see(command, []string{key}) }
 	t.Cleanup(func() {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		for conn := range n.Conns {
-			_ = conn.Close()
-		}
+		n.HangUp()
 	})
 	return n
+}
+
+// HangUp closes all connections. mu is held, as it is in what Watch calls.
+func (n *fakeNode) HangUp() {
+	for conn := range n.conns {
+		_ = conn.Close()
+	}
 }
 
 // serve executes what a client sends.
 func (n *fakeNode) serve(conn net.Conn) {
 	n.mu.Lock()
-	n.Conns[conn] = true
+	n.conns[conn] = true
 	n.mu.Unlock()
 	hangUp := func() { _ = conn.Close() }
 	session := n.Accept(func([]byte) {}, hangUp) // no change is pushed

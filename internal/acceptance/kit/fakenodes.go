@@ -16,101 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// InOrder has a client list the nodes in this order.
-func (v *FakeNodes) InOrder(order ...int) func(*lockpipe.Config) {
-	return func(cfg *lockpipe.Config) {
-		cfg.Nodes = nil
-		for _, i := range order {
-			cfg.Nodes = append(cfg.Nodes, v.URLs[i])
-		}
-	}
-}
-
-// Value is what the key has on server i.
-func (v *FakeNodes) Value(i int, key string) string {
-	value, _ := v.Nodes[i].Get(Prefix + key)
-	return value
-}
-
-// Drop ends all connections to these servers.
-func (v *FakeNodes) Drop(servers ...int) {
-	for _, i := range servers {
-		n := v.Nodes[i]
-		n.mu.Lock()
-		for conn := range n.Conns {
-			_ = conn.Close()
-		}
-		n.mu.Unlock()
-	}
-	synctest.Wait()
-}
-
-// Shifted is a further client, whose wall clock is off by d.
-func (v *FakeNodes) Shifted(t *testing.T, d time.Duration) *lockpipe.Client {
-	t.Helper()
-	c := v.Client(t)
-	ShiftClock(c, d)
-	return c
-}
-
-// OnlyCompanions wants nothing else left on the nodes.
-func (v *FakeNodes) OnlyCompanions(t *testing.T) {
-	t.Helper()
-	synctest.Wait()
-	for i := range v.Nodes {
-		require.Empty(t, v.noCompanions(i), "node %d", i)
-	}
-}
-
-// noCompanions is what else is left on node i.
-func (v *FakeNodes) noCompanions(i int) []string {
-	return slices.DeleteFunc(v.Keys(i), func(key string) bool {
-		return key == Prefix+ids.FencesKey
-	})
-}
-
-// SoonOnlyCompanions waits until nothing else is left, as long as keys may last, and wants it to
-// stay so. It waits no longer: clients probe their idle connections, so that minutes of virtual
-// time are work.
-func (v *FakeNodes) SoonOnlyCompanions(t *testing.T) {
-	t.Helper()
-	left := func(i int) bool { return len(v.noCompanions(i)) > 0 }
-	for range 120 {
-		synctest.Wait()
-		if !slices.ContainsFunc(Span(0, len(v.Nodes)), left) {
-			break
-		}
-		time.Sleep(time.Second)
-	}
-	time.Sleep(5 * time.Second)
-	v.OnlyCompanions(t)
-}
-
-// Intercept has node i reply to commands with what answer returns, or in the usual way if that is
-// nothing.
-func (v *FakeNodes) Intercept(i int, answer func(command string, args []string) (reply string),
-) {
-	n := v.Nodes[i]
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.intercepted = answer
-}
-
-// Hang lets commands of this name hang at node i until the returned function is called.
-func (v *FakeNodes) Hang(i int, command string) (resume func()) {
-	hung := make(chan struct{})
-	v.Intercept(i, func(asked string, _ []string) string {
-		if asked == command {
-			<-hung
-		}
-		return ""
-	})
-	return func() {
-		close(hung)
-		synctest.Wait() // what hung is over before the node ends
-	}
-}
-
 // ReadOnly is what a replica answers; nothing was executed then.
 const ReadOnly = "READONLY You can't write against a read only replica."
 
@@ -380,5 +285,98 @@ func (v *FakeNodes) UnderNames(servers []int) func(*lockpipe.Config) {
 			}
 			return v.Nodes[servers[i]].Dial(), nil
 		}
+	}
+}
+
+// InOrder has a client list the nodes in this order.
+func (v *FakeNodes) InOrder(order ...int) func(*lockpipe.Config) {
+	return func(cfg *lockpipe.Config) {
+		cfg.Nodes = nil
+		for _, i := range order {
+			cfg.Nodes = append(cfg.Nodes, v.URLs[i])
+		}
+	}
+}
+
+// Value is what the key has on server i.
+func (v *FakeNodes) Value(i int, key string) string {
+	value, _ := v.Nodes[i].Get(Prefix + key)
+	return value
+}
+
+// Drop ends all connections to these servers.
+func (v *FakeNodes) Drop(servers ...int) {
+	for _, i := range servers {
+		n := v.Nodes[i]
+		n.mu.Lock()
+		n.HangUp()
+		n.mu.Unlock()
+	}
+	synctest.Wait()
+}
+
+// Shifted is a further client, whose wall clock is off by d.
+func (v *FakeNodes) Shifted(t *testing.T, d time.Duration) *lockpipe.Client {
+	t.Helper()
+	c := v.Client(t)
+	ShiftClock(c, d)
+	return c
+}
+
+// OnlyCompanions wants nothing else left on the nodes.
+func (v *FakeNodes) OnlyCompanions(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	for i := range v.Nodes {
+		require.Empty(t, v.noCompanions(i), "node %d", i)
+	}
+}
+
+// noCompanions is what else is left on node i.
+func (v *FakeNodes) noCompanions(i int) []string {
+	return slices.DeleteFunc(v.Keys(i), func(key string) bool {
+		return key == Prefix+ids.FencesKey
+	})
+}
+
+// SoonOnlyCompanions waits until nothing else is left, as long as keys may last, and wants it to
+// stay so. It waits no longer: clients probe their idle connections, so that minutes of virtual
+// time are work.
+func (v *FakeNodes) SoonOnlyCompanions(t *testing.T) {
+	t.Helper()
+	left := func(i int) bool { return len(v.noCompanions(i)) > 0 }
+	for range 120 {
+		synctest.Wait()
+		if !slices.ContainsFunc(Span(0, len(v.Nodes)), left) {
+			break
+		}
+		time.Sleep(time.Second)
+	}
+	time.Sleep(5 * time.Second)
+	v.OnlyCompanions(t)
+}
+
+// Intercept has node i reply to commands with what answer returns, or in the usual way if that is
+// nothing.
+func (v *FakeNodes) Intercept(i int, answer func(command string, args []string) (reply string),
+) {
+	n := v.Nodes[i]
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.intercepted = answer
+}
+
+// Hang lets commands of this name hang at node i until the returned function is called.
+func (v *FakeNodes) Hang(i int, command string) (resume func()) {
+	hung := make(chan struct{})
+	v.Intercept(i, func(asked string, _ []string) string {
+		if asked == command {
+			<-hung
+		}
+		return ""
+	})
+	return func() {
+		close(hung)
+		synctest.Wait() // what hung is over before the node ends
 	}
 }

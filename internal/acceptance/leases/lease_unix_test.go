@@ -20,7 +20,7 @@ import (
 // first thing that it asks the lease reports the loss, though no timer has run by then. The holder
 // leaves the next holder alone.
 func TestLease_AStoppedHolderKnowsAtOnce_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "a process that is stopped for longer than its TTL")
+	servertest.RealTime(t)
 	nodes := servertest.Start(t, 3)
 	c := kit.Connected(t, kit.NewClient(t, nodes))
 	holder := exec.Command(os.Args[0])

@@ -88,10 +88,8 @@ func TestRelease_AnEarlierTryMayHaveDeletedTheKeys(t *testing.T) {
 		l := v.Hold(t, c, "a")
 		v.Silence(1, 2)
 		v.Watch(func(i int, command string, _ []string) {
-			for conn := range v.Nodes[i].Conns {
-				if i == 0 && command == "DEL" {
-					_ = conn.Close() // before the reply
-				}
+			if i == 0 && command == "DEL" {
+				v.Nodes[i].HangUp() // before the reply
 			}
 		})
 		ended := kit.Later(func() error { return l.Release(t.Context()) })

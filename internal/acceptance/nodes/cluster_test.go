@@ -128,7 +128,7 @@ type ownerChange struct {
 // The goal: whatever happens to the owner of a slot, no key has two holders, the client goes on
 // with the other nodes, and the node comes back with the new owner.
 func TestCluster_ANewOwnerGrantsNothingTwice_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "failovers in a cluster")
+	servertest.RealTime(t)
 	grantNothingTwice(t, []ownerChange{
 		{"a takeover", func(c *lockpipetest.Cluster) error { return c.Takeover(clusterSlots[1]) }},
 		{"an owner that hangs", func(c *lockpipetest.Cluster) error {
@@ -145,7 +145,7 @@ func TestCluster_ANewOwnerGrantsNothingTwice_InRealTime(t *testing.T) {
 
 // The goal: the same with what administrators do. .ci/run has it with newer servers too.
 func TestCluster_AFailoverAndAMoveGrantNothingTwice_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "a failover in a cluster")
+	servertest.RealTime(t)
 	grantNothingTwice(t, []ownerChange{
 		{"a failover", func(c *lockpipetest.Cluster) error { return c.Failover(clusterSlots[0]) }},
 		{"a move", func(c *lockpipetest.Cluster) error {
@@ -204,7 +204,7 @@ func hangs(c *lockpipetest.Cluster, slot int) error {
 // side, a client that reaches only the old ones gets no lock as soon as a client gets one that
 // reaches only the new ones. The old masters do not know that they are deposed.
 func TestCluster_AnOldMajorityOfMastersGrantsNothing_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "partitions of a cluster")
+	servertest.RealTime(t)
 	c := lockpipetest.StartCluster(t)
 	old := []int{0, 1}
 	var cut atomic.Bool
@@ -235,7 +235,7 @@ func TestCluster_AnOldMajorityOfMastersGrantsNothing_InRealTime(t *testing.T) {
 // The goal: a fleet moves from three masters to one cluster, and back. Who is on the way excludes
 // those that have not begun, and those that have arrived.
 func TestCluster_AFleetMovesThere_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "a move to a cluster")
+	servertest.RealTime(t)
 	c, plain := lockpipetest.StartCluster(t), servertest.Start(t, 3)
 	group := func(urls ...string) []lockpipe.Group {
 		return []lockpipe.Group{{Name: "locks", Nodes: urls}}
@@ -270,7 +270,7 @@ func TestCluster_AFleetMovesThere_InRealTime(t *testing.T) {
 // there are two servers that vote at any time, also when a node comes to a server that has the slot
 // of another one, and when it leaves. A node votes again when its wait is over.
 func TestCluster_AMoveOfEachSlotFailsNoCall_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "moves of slots")
+	servertest.RealTime(t)
 	c := lockpipetest.StartCluster(t)
 	client := kit.Connected(t, clusterClient(t, c, nil))
 	ctx, stop := context.WithCancel(t.Context())

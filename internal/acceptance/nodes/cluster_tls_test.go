@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockpipe/lockpipe"
 	"github.com/lockpipe/lockpipe/internal/acceptance/kit"
+	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
 )
@@ -75,7 +76,7 @@ func announce(t *testing.T, c *lockpipetest.Cluster) (names []string, roots *x50
 // and addresses are not dialled. A server that can't be reached under its name is said to be
 // announced by the cluster, by the node and by Inspect.
 func TestCluster_TLSChecksTheAnnouncedNames_InRealTime(t *testing.T) {
-	kit.SkipIfShort(t, "a cluster with TLS")
+	servertest.RealTime(t)
 	c := lockpipetest.StartCluster(t)
 	names, roots := announce(t, c)
 	cfg := kit.Config([]string{"rediss://" + names[3] + "?cluster&addr=" + names[1]}, nil)
