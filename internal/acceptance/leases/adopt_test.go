@@ -326,6 +326,7 @@ func TestAdopt_LateCommandsOfTheFormerHolderChangeNothing(t *testing.T) {
 		v.Silence(0)
 		require.NoError(t, l.Extend(t.Context(), kit.LongTTL)) // hangs on node 0
 		require.NoError(t, l.Keep(t.Context(), keptFor))       // is behind it
+		synctest.Wait()                                        // both have arrived there
 		next := adopted(t, v.Client(t, kit.Timeout(time.Second)), l.Handle())
 		v.Speak(0)
 		time.Sleep(5 * time.Second)
