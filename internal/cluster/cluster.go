@@ -73,10 +73,9 @@ const (
 type Clusters struct{ all map[string]*Cluster }
 
 // Slot returns who finds the owner of the slot of a node. Nodes of one cluster share what they
-// ask. dial and logger are those of endpoint.NewDialer. notify is called after each answer, by
-// goroutines of the cluster. All is called before one of them runs.
-func (all *Clusters) Slot(l *endpoint.Logins, dial endpoint.DialFunc, logger *slog.Logger,
-	notify func(),
+// ask. dial and logger are those of endpoint.NewDialer. All is called before one of them runs.
+func (all *Clusters) Slot(
+	l *endpoint.Logins, dial endpoint.DialFunc, logger *slog.Logger,
 ) *Slot {
 	e := l.Endpoint()
 	var seeds []string
@@ -98,7 +97,7 @@ func (all *Clusters) Slot(l *endpoint.Logins, dial endpoint.DialFunc, logger *sl
 		}
 		all.all[key] = c
 	}
-	s := &Slot{cluster: c, index: len(c.slots), number: e.Slot, notify: notify}
+	s := &Slot{cluster: c, index: len(c.slots), number: e.Slot}
 	c.slots = append(c.slots, s)
 	return s
 }
@@ -182,6 +181,7 @@ func (c *Cluster) launch(s *server) {
 // takeReport takes the answer of a server that was asked then, or why it has none.
 func (c *Cluster) takeReport(s *server, asked time.Duration, r report, err error) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	s.asked, s.err = asked, err
 	if err == nil {
 		c.reports[r.id] = r
@@ -195,10 +195,6 @@ func (c *Cluster) takeReport(s *server, asked time.Duration, r report, err error
 	}
 	close(c.changed)
 	c.changed = make(chan struct{})
-	c.mu.Unlock()
-	for _, slot := range c.slots {
-		slot.notify()
-	}
 }
 
 // forget drops the reports that are too old, and stops to ask servers that no report names, if

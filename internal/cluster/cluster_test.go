@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func fixture(t *testing.T, secure bool) (*Cluster, *Slot, *endpoint.Endpoint) {
 	if secure {
 		e.TLS = new(tls.Config)
 	}
-	s := new(Clusters).Slot(endpoint.NewLogins(e, nil, nil), nil, nil, func() {})
+	s := new(Clusters).Slot(endpoint.NewLogins(e, nil, nil), nil, nil)
 	s.cluster.suspended = nil
 	return s.cluster, s, &e.Sentinels[0]
 }
@@ -122,7 +123,7 @@ func TestSlot_AMajorityOfAllServersHasToNameTheOwner(t *testing.T) {
 			time.Sleep(time.Hour)
 			ctx, leave := context.WithCancelCause(t.Context())
 			defer leave(nil)
-			s.using, s.leave = "A:1", leave
+			s.using = "A:1"
 			for who, text := range c.says {
 				r := report{
 					id: fmt.Sprint(who), ids: []string{"1", "2", "3", "4", "5", "6"},
@@ -135,7 +136,9 @@ func TestSlot_AMajorityOfAllServersHasToNameTheOwner(t *testing.T) {
 				cluster.takeReport(new(server), 0, r, nil)
 			}
 			require.Equal(t, c.confirmed, s.Confirmed(), name)
-			require.Equal(t, c.leaves, s.WhyLeave("A:1") != nil, name)
+			s.leave = leave
+			cluster.takeReport(new(server), 0, report{}, errors.New("refused"))
+			require.Equal(t, c.leaves, ctx.Err() != nil, name)
 			if c.leaves && len(c.says) == 5 {
 				require.ErrorContains(t, context.Cause(ctx), "names B:1 as the owner of slot 2730")
 			}

@@ -16,7 +16,6 @@ type Slot struct {
 	cluster *Cluster
 	index   int // of the slot in Cluster.slots
 	number  int
-	notify  func()
 
 	// confirmed is until when the server that the owner of the Slot uses is the slot's owner, by
 	// Cluster.now. Written under Cluster.mu.
@@ -25,12 +24,6 @@ type Slot struct {
 	// Guarded by Cluster.mu:
 	using string // the server that the owner of the Slot connects to; "" before the first
 	leave context.CancelCauseFunc
-}
-
-// switched returns why a connection is given up, or not made.
-func (s *Slot) switched(from, to string) error {
-	return fmt.Errorf("the cluster names %s as the owner of slot %d now, in place of %s", to,
-		s.number, from)
 }
 
 // owner returns the server of the highest epoch that a server names that was asked since then, and
@@ -53,7 +46,8 @@ func (s *Slot) owner(since time.Duration) (best owner, asked []time.Duration) {
 	return best, asked
 }
 
-// update computes again what is known. Cluster.mu is held.
+// update computes again what is known, and has the owner of the Slot leave a server that is not the
+// slot's owner, or is not confirmed. Cluster.mu is held.
 func (s *Slot) update() {
 	until := time.Duration(0)
 	best, asked := s.owner(0)
@@ -61,8 +55,13 @@ func (s *Slot) update() {
 		until = asked[need-1] + ConfirmedFor
 	}
 	s.confirmed.Store(int64(until))
-	if s.leave != nil && best.id != "" && best.address != s.using {
-		s.leave(s.switched(s.using, best.address))
+	switch {
+	case s.leave == nil:
+	case best.id != "" && best.address != s.using:
+		s.leave(fmt.Errorf("the cluster names %s as the owner of slot %d now, in place of %s",
+			best.address, s.number, s.using))
+	case !s.Confirmed():
+		s.leave(s.unconfirmed(0))
 	}
 }
 
@@ -94,17 +93,18 @@ func (s *Slot) FindMaster(ctx context.Context, leave context.CancelCauseFunc) (s
 				open++
 			}
 		}
+		why := s.unconfirmed(since)
 		c.mu.Unlock()
 		if named {
 			return best.address, nil
 		}
 		if open == 0 {
-			return "", s.unconfirmed(since)
+			return "", why
 		}
 		select {
 		case <-changed:
 		case <-late.C:
-			return "", s.unconfirmed(since)
+			return "", why
 		case <-ctx.Done():
 			return "", ctx.Err()
 		}
@@ -112,11 +112,9 @@ func (s *Slot) FindMaster(ctx context.Context, leave context.CancelCauseFunc) (s
 }
 
 // unconfirmed returns why there is no owner by the servers that were asked since then, and what to
-// do.
+// do. Cluster.mu is held.
 func (s *Slot) unconfirmed(since time.Duration) error {
 	c := s.cluster
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	text := fmt.Sprintf("no server answered that knows the owner of slot %d", s.number)
 	if best, asked := s.owner(since); best.address != "" {
 		text = fmt.Sprintf("%d of the cluster's %d servers name %s as the owner of slot %d, and "+
@@ -133,18 +131,4 @@ func (s *Slot) unconfirmed(since time.Duration) error {
 		text += ": " + strings.Join(reasons, "; ")
 	}
 	return errors.New(text)
-}
-
-// WhyLeave returns why a connection to a server must not be used any more; nil if it may be.
-func (s *Slot) WhyLeave(address string) error {
-	s.cluster.mu.Lock()
-	best, _ := s.owner(0)
-	s.cluster.mu.Unlock()
-	switch {
-	case best.id != "" && best.address != address:
-		return s.switched(address, best.address)
-	case !s.Confirmed():
-		return s.unconfirmed(0)
-	}
-	return nil
 }

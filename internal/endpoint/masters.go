@@ -8,10 +8,8 @@ type Masters interface {
 	// Run starts the goroutines. They end with ctx, and wait returns when they have ended.
 	Run(ctx context.Context) (wait func())
 	// FindMaster asks, and returns the address of the master, which the owner uses next. leave is
-	// called when another server becomes the master, with that as the cause.
+	// called when a connection to that server must not be made or used any more, with the reason.
 	FindMaster(ctx context.Context, leave context.CancelCauseFunc) (string, error)
-	// WhyLeave returns why a connection to a server must be left; nil if it may stay.
-	WhyLeave(address string) error
 	// Confirmed reports whether the server in use may be asked for votes now.
 	Confirmed() bool
 }

@@ -106,23 +106,24 @@ func (l *Link) connect(ctx context.Context) error {
 		return err
 	}
 	for {
-		using, leave := context.WithCancelCause(ctx)
-		if err := l.findMaster(using, leave); err != nil {
-			leave(nil)
+		// using ends when the server must be left. It outlasts ctx: what is owed then is sent.
+		using, leave := context.WithCancelCause(context.WithoutCancel(ctx))
+		if err := l.findMaster(ctx, leave); err != nil {
 			return err
 		}
 		select { // an earlier connection does not concern the one to come
 		case <-l.disconnected:
 		default:
 		}
-		t := &dialPermit{}
-		trying, cancel := context.WithTimeout(context.WithValue(using, permitKey{}, t),
+		t := &dialPermit{using: using}
+		trying, cancel := context.WithTimeout(context.WithValue(ctx, permitKey{}, t),
 			l.cfg.Endpoint.DialTimeout)
+		stop := context.AfterFunc(using, cancel)
 		err := l.verify(trying)
 		late := errors.Is(trying.Err(), context.DeadlineExceeded)
+		stop()
 		cancel()
 		switched := context.Cause(using)
-		leave(nil)
 		if c := l.Current(); err != nil && c != nil {
 			_ = c.Close() // no late answer verifies it: what its handshake noted is taken back
 		}
@@ -145,7 +146,7 @@ func (l *Link) connect(ctx context.Context) error {
 	}
 }
 
-// findMaster finds out which server to dial. leave is called when that is not the master any more.
+// findMaster finds out which server to dial. leave is called when that must be left.
 func (l *Link) findMaster(ctx context.Context, leave context.CancelCauseFunc) error {
 	if l.masters == nil {
 		return nil
@@ -159,18 +160,6 @@ func (l *Link) findMaster(ctx context.Context, leave context.CancelCauseFunc) er
 	defer l.mu.Unlock()
 	l.master = master
 	return nil
-}
-
-// leaveDeposed drops the connection if it leads to another server than the master. It takes the
-// connection before it asks who is the master, so no newer connection is dropped for an older
-// answer. If the connector opens one to the old master after that, its connect was ended before:
-// see endpoint.Masters.
-func (l *Link) leaveDeposed() {
-	if c := l.Current(); c != nil {
-		if why := l.masters.WhyLeave(c.Address); why != nil {
-			c.Drop(why)
-		}
-	}
 }
 
 // verify makes rueidis dial, and lets votes count on the connection if the guard's key and the

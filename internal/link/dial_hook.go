@@ -18,6 +18,7 @@ var ErrNotConnected = errors.New("not connected")
 // dialPermit is the connector's permission to dial. It notes whether it was used, and why there is
 // no connection: rueidis hides that if the context has ended.
 type dialPermit struct {
+	using   context.Context // ends when the server must be left
 	used    bool
 	dialErr error
 }
@@ -52,6 +53,7 @@ func (l *Link) dial(
 	c.Trips = trip.NewConn(c, func(push resp.Value) { l.onPush(c, push) })
 	c.keepAlive = keepalive.New(c.Trips, SilenceGap, ProbeTimeout, c.giveUp)
 	l.current.Store(c)
+	context.AfterFunc(t.using, func() { c.Drop(context.Cause(t.using)) })
 	return c.Trips, nil
 }
 

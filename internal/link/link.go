@@ -112,10 +112,10 @@ func New(cfg Config) (*Link, error) {
 	deposedFor := time.Duration(0)
 	switch {
 	case e.Cluster > 0:
-		l.masters = cfg.Clusters.Slot(l.logins, cfg.Dial, cfg.Logger, l.leaveDeposed)
+		l.masters = cfg.Clusters.Slot(l.logins, cfg.Dial, cfg.Logger)
 		deposedFor = cluster.DeposedFor
 	case e.MasterSet != "":
-		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger, l.leaveDeposed)
+		l.masters = sentinel.New(e, cfg.MaxTTL, cfg.Dial, cfg.Logger)
 		deposedFor = sentinel.DeposedFor
 	}
 	l.newGuard(deposedFor)

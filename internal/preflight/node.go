@@ -27,16 +27,16 @@ type node struct {
 // newNode returns a node without a link, and with masters that nobody runs yet. logger is as in
 // endpoint.NewDialer.
 func newNode(logins *endpoint.Logins, dial endpoint.DialFunc, logger *slog.Logger) *node {
-	e, silent := logins.Endpoint(), func() {}
+	e := logins.Endpoint()
 	n := &node{
 		logins: logins, dialer: endpoint.NewDialer(e, dial, logger),
 		votes: func() (address, runID string) { return "", "" },
 	}
 	switch {
 	case e.Cluster > 0:
-		n.masters = new(cluster.Clusters).Slot(logins, dial, logger, silent)
+		n.masters = new(cluster.Clusters).Slot(logins, dial, logger)
 	case e.MasterSet != "":
-		n.masters = sentinel.New(e, e.DialTimeout+AfterConnect, dial, logger, silent)
+		n.masters = sentinel.New(e, e.DialTimeout+AfterConnect, dial, logger)
 	}
 	return n
 }

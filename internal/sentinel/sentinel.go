@@ -43,7 +43,6 @@ type Sentinels struct {
 	all       []*sentinel
 	reportTTL time.Duration // how long an answer lasts
 	timeout   time.Duration // how long FindMaster waits for the first one: it may dial and ask
-	notify    func()        // called after each answer, by the goroutines of sentinels
 
 	mu      sync.Mutex    // guards all below; a leaf
 	changed chan struct{} // closed when the next sentinel answers or fails
@@ -62,15 +61,13 @@ type report struct {
 }
 
 // New returns the sentinels of a node that has some. An answer of a sentinel that fails lasts
-// for ttl. dial and logger are those of endpoint.NewDialer. notify is called after each answer, by
-// the goroutines of the sentinels.
+// for ttl. dial and logger are those of endpoint.NewDialer.
 func New(
 	e *endpoint.Endpoint, ttl time.Duration, dial endpoint.DialFunc, logger *slog.Logger,
-	notify func(),
 ) *Sentinels {
 	all := &Sentinels{
 		reportTTL: ttl, timeout: e.DialTimeout + endpoint.AnswerTimeout + endpoint.DialGrace,
-		notify: notify, changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
+		changed: make(chan struct{}), reports: make([]report, len(e.Sentinels)),
 	}
 	for i := range e.Sentinels {
 		s := &e.Sentinels[i]
@@ -177,33 +174,18 @@ func (all *Sentinels) newest() string {
 // takeReport takes what a sentinel says.
 func (all *Sentinels) takeReport(place int, w report) {
 	all.mu.Lock()
+	defer all.mu.Unlock()
 	var none *unknownSetError
 	if before := all.reports[place]; w.err != nil && !errors.As(w.err, &none) {
 		w.master, w.epoch, w.namedAt = before.master, before.epoch, before.namedAt
 	}
 	all.reports[place] = w
-	if why := all.switched(all.using); why != nil && all.leave != nil {
-		all.leave(why)
+	if to := all.newest(); to != "" && to != all.using && all.leave != nil {
+		all.leave(fmt.Errorf("the sentinels name %s as the master now, in place of %s", to,
+			all.using))
 	}
 	close(all.changed)
 	all.changed = make(chan struct{})
-	all.mu.Unlock()
-	all.notify()
-}
-
-// switched returns why a connection to a server must be left; nil if it may stay. mu is held.
-func (all *Sentinels) switched(from string) error {
-	if to := all.newest(); to != "" && to != from {
-		return fmt.Errorf("the sentinels name %s as the master now, in place of %s", to, from)
-	}
-	return nil
-}
-
-// WhyLeave returns why a connection to a server must be left; nil if it may stay.
-func (all *Sentinels) WhyLeave(address string) error {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.switched(address)
 }
 
 // Confirmed is always true: sentinels that were cut off are not noticed sooner.
