@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -34,10 +35,10 @@ type Conn struct {
 	// keepAlive ends with the connection. Set before anybody else has it; nil in a handshake.
 	keepAlive *keepalive.KeepAlive
 	onClose   func()
-	silent    atomic.Bool  // it was given up because nothing came
 	isClosed  atomic.Bool  // Close was called
 	state     atomic.Int32 // connUnverified, connVerified or connDead
-	// dropCause is why the connection was dropped, if it was: an error that the server answered.
+	// dropCause is why the connection was dropped, if it was: an error that the server answered, or
+	// ErrSilent.
 	dropCause atomic.Pointer[error]
 }
 
@@ -61,9 +62,9 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// giveUp closes a connection on which nothing comes.
+// giveUp closes a connection on which nothing comes. What was answered before counts.
 func (c *Conn) giveUp() {
-	c.silent.Store(true)
+	c.dropCause.CompareAndSwap(nil, &ErrSilent)
 	_ = c.Trips.Close()
 }
 
@@ -71,17 +72,14 @@ func (c *Conn) giveUp() {
 var ErrSilent = fmt.Errorf("no answer to a PING within %v, or to a command within %v",
 	ProbeTimeout, keepalive.MaxStuck*SilenceGap)
 
-// Failure returns why the connection failed. It is nil before that, and if the client itself closed
-// it for another reason than ErrSilent.
+// Failure returns why the connection was dropped, or has failed. It is nil before that, and if the
+// client itself closed it for another reason.
 func (c *Conn) Failure() error {
 	err := c.Trips.Cause()
-	if err != nil && !errors.Is(err, net.ErrClosed) { // which is what Close causes
-		return err
+	if errors.Is(err, net.ErrClosed) { // which is what Close causes
+		err = nil
 	}
-	if c.silent.Load() {
-		return ErrSilent
-	}
-	return nil
+	return cmp.Or(c.DropCause(), err)
 }
 
 // IsClosed reports whether Close was called.

@@ -65,10 +65,10 @@ func (l *Link) Run(ctx context.Context) {
 			lostData := c.state.Load() == connDead && c.DropCause() == nil
 			if time.Since(up) > StableAfter || lostData {
 				delay = MinReconnectDelay
-				l.SetState(Connecting, cmp.Or(l.connectionErr(), c.Failure()))
+				l.SetState(Connecting, c.Failure())
 				continue
 			}
-			l.SetState(Down, cmp.Or(l.connectionErr(), errUnstable))
+			l.SetState(Down, cmp.Or(c.Failure(), errUnstable))
 		case errors.As(err, &q):
 			l.guard.Left()
 			l.SetState(Quarantined, q)
@@ -193,16 +193,6 @@ func (l *Link) verify(ctx context.Context) error {
 		return ErrDataLoss
 	}
 	return nil
-}
-
-// connectionErr returns why the connection was lost: what the server did against the protocol, or
-// the error that it answered. It is nil if neither is the reason.
-func (l *Link) connectionErr() error {
-	var bad resp.ProtocolError
-	if c := l.Current(); !errors.As(c.Trips.Cause(), &bad) {
-		return c.DropCause()
-	}
-	return bad
 }
 
 // Serve is what Run does while the node is connected: it has the owner work, and renews the

@@ -333,7 +333,7 @@ func (f *Flush) OnEnd(end trip.End) {
 // lossOf returns why the connection was dropped, or has failed. It returns otherwise if the client
 // itself closed it.
 func (n *Node) lossOf(conn *link.Conn, otherwise error) error {
-	if err := cmp.Or(conn.DropCause(), conn.Failure()); err != nil {
+	if err := conn.Failure(); err != nil {
 		return n.Link.Hide(err)
 	}
 	return otherwise
