@@ -208,7 +208,7 @@ func simulatedConnectors(n int, seed uint64, faults float64) (*Mux, []*memoryNod
 	}}
 	m.cfg.Fleet = newFleet(m.cfg)
 	m.systems = []quorum.System{quorum.NewSystem(quorum.First(n))}
-	m.peers = guard.NewPeers(make([]string, n), nil)
+	m.peers = guard.NewPeers(n, nil)
 	stores := make([]*memoryNode, n)
 	ctx, stop := context.WithCancel(context.Background())
 	for i := range n {

@@ -143,16 +143,12 @@ type Mux struct {
 // New returns a Mux and starts to connect its nodes in the background. Its error is about
 // cfg.Nodes, and begins with the index of the node in brackets.
 func New(cfg Config) (*Mux, error) {
-	names := make([]string, len(cfg.Nodes))
-	for i, e := range cfg.Nodes {
-		names[i] = e.Name
-	}
 	if len(cfg.Systems) == 0 {
 		cfg.Systems = [][]quorum.Nodes{{quorum.First(len(cfg.Nodes))}}
 	}
 	m := &Mux{
 		cfg: cfg, ttlText: strconv.FormatInt(cfg.TTL.Milliseconds(), 10),
-		peers: guard.NewPeers(names, quorum.Distinct(cfg.Systems...)),
+		peers: guard.NewPeers(len(cfg.Nodes), quorum.Distinct(cfg.Systems...)),
 	}
 	for _, sets := range cfg.Systems {
 		m.systems = append(m.systems, quorum.NewSystem(sets...).CountOnce(&m.aliases))

@@ -89,12 +89,12 @@ func (f *firstUse) without(node int, now time.Time) {
 
 // reason says what a node without a name waits for, while this may be the first use. It names five
 // nodes at most.
-func (f *firstUse) reason(names []string) string {
+func (f *firstUse) reason(guards []*Guard) string {
 	const until = " to decide whether the nodes are new: until then, or MaxTTL, it does not vote"
 	var missing []string
-	for i, name := range names {
+	for i, g := range guards {
 		if f.nodes.Has(i) && f.texts[i] == "" && len(missing) < 5 {
-			missing = append(missing, name)
+			missing = append(missing, g.config.Name)
 		}
 	}
 	if len(missing) == 0 {

@@ -77,17 +77,18 @@ func TestFirstUse_WithoutSomeNodes(t *testing.T) {
 // The goal: the reason names nodes that are missing, five at most.
 func TestFirstUse_NamesMissingNodes(t *testing.T) {
 	f := newFirstUse(8)
-	var names []string
+	var guards []*Guard
 	for i := range 8 {
-		names = append(names, fmt.Sprint("n", i))
+		guards = append(guards, &Guard{config: Config{Name: fmt.Sprint("n", i)}})
 	}
-	require.Contains(t, f.reason(names), "waiting for n0, n1, n2, n3, n4 to decide")
+	require.Contains(t, f.reason(guards), "waiting for n0, n1, n2, n3, n4 to decide")
 	for i := range 8 {
 		if i != 3 {
 			f.look(i, "x", time.Now(), time.Now())
 		}
 	}
-	require.Contains(t, f.reason(names), "waiting for n3 to decide")
+	require.Contains(t, f.reason(guards), "waiting for n3 to decide")
 	f.look(3, "x", time.Now(), time.Now())
-	require.Contains(t, f.reason(names), "all nodes at the same time to decide whether the nodes are new")
+	require.Contains(t, f.reason(guards),
+		"all nodes at the same time to decide whether the nodes are new")
 }

@@ -315,7 +315,7 @@ func (g *Guard) quarantine(d decision) error {
 	g.peers.mu.Lock()
 	defer g.peers.mu.Unlock()
 	if g.peers.first.stage < admits {
-		q.Reason = g.peers.first.reason(g.peers.names)
+		q.Reason = g.peers.first.reason(g.peers.guards)
 	}
 	return q
 }

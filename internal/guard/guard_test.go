@@ -51,22 +51,16 @@ func (f *masters) client(t *testing.T, maxTTL time.Duration, change func(*Config
 	c := &client{
 		t: t, fleet: f, maxTTL: maxTTL, silent: make([]bool, len(f.nodes)), admitted: func(int) {},
 	}
-	var names []string
-	for i := range f.nodes {
-		names = append(names, fmt.Sprint("n", i))
-	}
-	c.peers = NewPeers(names, []quorum.Nodes{quorum.First(len(f.nodes))})
+	c.peers = NewPeers(len(f.nodes), []quorum.Nodes{quorum.First(len(f.nodes))})
 	clients := fleet.New(fleet.Config{MaxTTL: maxTTL, Logger: slog.New(slog.DiscardHandler)})
 	logger := slog.New(slog.NewTextHandler(&c.log, nil))
 	for i := range f.nodes {
-		cfg := Config{
-			Node: i, Name: names[i], Key: "key", Logger: logger,
-		}
+		cfg := Config{Node: i, Name: fmt.Sprint("n", i), Key: "key", Logger: logger}
 		if change != nil {
 			change(&cfg)
 		}
 		cfg.Layouts = clients.Node(fleet.NodeConfig{
-			Name: names[i], Key: "layouts", Wait: maxTTL + cfg.Extra,
+			Name: cfg.Name, Key: "layouts", Wait: maxTTL + cfg.Extra,
 			RenewSoon: func() { go c.renew(i) },
 		})
 		c.guards = append(c.guards, c.peers.Guard(cfg))

@@ -15,7 +15,6 @@ const hearTimeout = 500 * time.Millisecond
 // Peers is what the guards of nodes share whose claims may share a quorum. All methods are safe for
 // concurrent use.
 type Peers struct {
-	names  []string       // of the nodes
 	sets   []quorum.Nodes // in each of which claims need a quorum
 	guards []*Guard       // set before one of them is used
 
@@ -26,13 +25,13 @@ type Peers struct {
 	knows time.Time
 }
 
-// NewPeers returns the Peers of nodes with these names, 64 at most. Claims need a quorum in each of
-// some of the sets.
-func NewPeers(names []string, sets []quorum.Nodes) *Peers {
-	all := quorum.First(len(names))
+// NewPeers returns the Peers of n nodes, 64 at most. Claims need a quorum in each of some of the
+// sets.
+func NewPeers(n int, sets []quorum.Nodes) *Peers {
+	all := quorum.First(n)
 	return &Peers{
-		names: names, sets: sets, guards: make([]*Guard, len(names)), up: all,
-		first: firstUse{nodes: all, texts: make([]string, len(names))},
+		sets: sets, guards: make([]*Guard, n), up: all,
+		first: firstUse{nodes: all, texts: make([]string, n)},
 	}
 }
 
@@ -60,10 +59,10 @@ func (p *Peers) heard(node int) fleet.Heard { return p.guards[node].config.Layou
 func (g *Guard) Joined() {
 	p := g.peers
 	p.setUp(g.config.Node, true)
-	for i, name := range p.names {
+	for i, one := range p.guards {
 		if why := p.Shared(i); why != nil && p.heard(i).RunID == g.server.RunID {
-			g.config.Logger.Warn("lockpipe: two nodes have one vote", slog.String("node", name),
-				slog.Any("error", why))
+			g.config.Logger.Warn("lockpipe: two nodes have one vote",
+				slog.String("node", one.config.Name), slog.Any("error", why))
 		}
 	}
 }
@@ -78,7 +77,7 @@ func (p *Peers) Shared(node int) error {
 		for i := range node {
 			if set.Has(node) && (set & p.up).Has(i) && p.guards[i].config.InCluster == slot &&
 				p.heard(i).RunID == runID && runID != "" {
-				return &quorum.SameServerError{Other: p.names[i], Slot: slot}
+				return &quorum.SameServerError{Other: p.guards[i].config.Name, Slot: slot}
 			}
 		}
 	}

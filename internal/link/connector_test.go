@@ -52,7 +52,7 @@ func TestLink_AConnectThatFailedLeavesNoConnection(t *testing.T) {
 				Name: "n0", Address: "n0:1", Network: "tcp", DialTimeout: time.Second / 2,
 			},
 			MaxTTL: time.Minute, Logger: slog.New(slog.DiscardHandler), Owner: idle{},
-			Peers: guard.NewPeers([]string{"n0"}, []quorum.Nodes{1}),
+			Peers: guard.NewPeers(1, []quorum.Nodes{1}),
 			Fleet: fleet.New(fleet.Config{MaxTTL: time.Minute, Logger: slog.Default()}),
 			Dial: func(context.Context, string, string) (net.Conn, error) {
 				dialled = append(dialled, time.Now())

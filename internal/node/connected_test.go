@@ -29,7 +29,7 @@ func TestNode_ReadsBeforeItsStateIsUp(t *testing.T) {
 					Name: "node", Address: "node:1", Network: "tcp", DialTimeout: time.Minute,
 				},
 				MaxTTL: time.Minute, Guard: guard.Off,
-				Peers:  guard.NewPeers(make([]string, 1), nil),
+				Peers:  guard.NewPeers(1, nil),
 				Logger: slog.New(slog.DiscardHandler),
 				Fleet:  fleet.New(fleet.Config{MaxTTL: time.Minute, Logger: slog.Default()}),
 				Dial: func(context.Context, string, string) (net.Conn, error) {

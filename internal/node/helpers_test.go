@@ -45,7 +45,7 @@ func newNode() *Node {
 	n, err := New(Config{
 		Link: link.Config{
 			Endpoint: &endpoint.Endpoint{Name: "node"}, MaxTTL: time.Minute,
-			Peers:  guard.NewPeers(make([]string, 1), nil),
+			Peers:  guard.NewPeers(1, nil),
 			Logger: slog.New(slog.DiscardHandler),
 			Fleet:  fleet.New(fleet.Config{Logger: slog.New(slog.DiscardHandler)}),
 		},
