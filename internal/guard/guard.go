@@ -224,7 +224,7 @@ func (g *Guard) settle(ctx context.Context, c *resp.Conn, s *sight) error {
 			g.reason = ""
 			return nil
 		case d.action == wait && looksAgain && time.Now().Before(until):
-			sleep(ctx, pause)
+			Sleep(ctx, pause)
 			pause = pause * 5 / 4
 			if err := g.config.Layouts.Admit(c, s.server.runID); err != nil {
 				return err
@@ -375,8 +375,8 @@ func (g *Guard) Left() {
 	g.config.Layouts.Left()
 }
 
-// sleep returns after d or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
+// Sleep returns after d or when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()

@@ -77,7 +77,7 @@ func (l *Link) Run(ctx context.Context) {
 			if left := time.Until(q.Until); left > 0 {
 				pause = min(pause, left)
 			}
-			sleepCtx(ctx, pause)
+			guard.Sleep(ctx, pause)
 			if !l.cfg.Peers.MayBeFirstUse() {
 				poll = min(2*poll, MaxGuardPoll)
 			}
@@ -87,16 +87,9 @@ func (l *Link) Run(ctx context.Context) {
 			l.SetState(Down, err)
 			l.cfg.Owner.NotConnected()
 		}
-		sleepCtx(ctx, delay/2+rand.N(delay/2))
+		guard.Sleep(ctx, delay/2+rand.N(delay/2))
 		delay = min(2*delay, MaxReconnectDelay)
 	}
-}
-
-// sleepCtx returns after d or when ctx ends.
-func sleepCtx(ctx context.Context, d time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, d)
-	defer cancel()
-	<-ctx.Done()
 }
 
 // connect makes a connection that was admitted, and on which votes count. The dial hook makes the
@@ -131,7 +124,7 @@ func (l *Link) connect(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case ctx.Err() == nil && switched != nil: // another server is the master now
-			sleepCtx(ctx, MinReconnectDelay)
+			guard.Sleep(ctx, MinReconnectDelay)
 			continue
 		case t.dialErr != nil:
 			return l.Hide(t.dialErr)
@@ -142,7 +135,7 @@ func (l *Link) connect(ctx context.Context) error {
 			return l.Hide(err)
 		}
 		// The lost connection answered: rueidis had not put it away yet.
-		sleepCtx(ctx, time.Millisecond)
+		guard.Sleep(ctx, time.Millisecond)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/resp"
 )
 
@@ -123,10 +124,7 @@ func (v *interview) sample(ctx context.Context) error {
 		if s.Received.Sub(began) >= SampleSpan {
 			return nil
 		}
-		select {
-		case <-time.After(sampleGap):
-		case <-ctx.Done(): // the next request ends with an error
-		}
+		guard.Sleep(ctx, sampleGap) // if ctx ends, the next request ends with an error
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/link"
 )
 
@@ -69,14 +70,8 @@ func (v *interview) confirm(ctx context.Context, other OtherServer, since time.T
 	case other.RunID == "" || other.RunID == v.facts.RunID():
 		return nil
 	case other.Votes:
-		if rest := time.Until(since.Add(voterTimeout)); rest > 0 {
-			select {
-			case <-time.After(rest):
-			case <-ctx.Done():
-				return nil
-			}
-		}
-		if v.node.voter() == other.RunID {
+		guard.Sleep(ctx, time.Until(since.Add(voterTimeout)))
+		if ctx.Err() == nil && v.node.voter() == other.RunID {
 			v.facts.Other = other
 		}
 		return nil
