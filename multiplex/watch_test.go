@@ -14,7 +14,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/guard"
 	"github.com/lockpipe/lockpipe/internal/line"
 	"github.com/lockpipe/lockpipe/internal/link"
-	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/internal/servertest"
 	"github.com/lockpipe/lockpipe/lockpipetest"
 	"github.com/stretchr/testify/require"
@@ -146,7 +145,7 @@ func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 	do(t, nodes, "SET", "long", long)
 	do(t, nodes, "RPUSH", "list", "a")
 	for key, token := range map[string]string{
-		"k": "owned", "none": "", "list": "", "long": long[:resp.MaxText],
+		"k": "owned", "none": "", "list": "", "long": long[:256],
 	} {
 		w := watching(m, key)
 		is := w.subscribe(t, 0)

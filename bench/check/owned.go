@@ -57,7 +57,7 @@ func FindOwned(ctx context.Context, node Endpoint, prefix string) (all []Owned, 
 func (c *conn) appendOwned(all []Owned, keys []string) ([]Owned, error) {
 	var commands []byte
 	for _, key := range keys {
-		commands = resp.AppendCommand(commands, "GETRANGE", key, "0", strconv.Itoa(resp.MaxText-1))
+		commands = resp.AppendCommand(commands, "GETRANGE", key, "0", resp.LastByte)
 		commands = resp.AppendCommand(commands, "PTTL", key)
 	}
 	if _, err := c.client.Write(commands); err != nil {

@@ -25,16 +25,12 @@ type Answer struct {
 	Waiting int
 }
 
-// lastByte is the index of the last byte of a value that is read: a whole one may be larger than a
-// reply may be.
-var lastByte = strconv.Itoa(resp.MaxText - 1)
-
 // commands returns what asks a node about keys, given with their prefix, and about the lines for
 // them; nil: not about lines. On the node, all of them are behind tag. Each key has as many.
 func commands(tag string, keys, lines []string) (all [][]string) {
 	for i, key := range keys {
 		key = tag + key
-		all = append(all, []string{"PTTL", key}, []string{"GETRANGE", key, "0", lastByte})
+		all = append(all, []string{"PTTL", key}, []string{"GETRANGE", key, "0", resp.LastByte})
 		if len(lines) > 0 {
 			all = append(all, []string{"ZCARD", tag + lines[i]})
 		}

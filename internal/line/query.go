@@ -23,10 +23,6 @@ const (
 	turnTTL = "1000"
 )
 
-// lastByte is the index of the last byte of a value that is read. A whole value may be larger than
-// a reply may be.
-var lastByte = strconv.Itoa(resp.MaxText - 1)
-
 // loads are the commands that load the scripts.
 var loads = [][]string{
 	{"SCRIPT", "LOAD", script.Line.Source}, {"SCRIPT", "LOAD", script.Leave.Source},
@@ -85,7 +81,7 @@ func (n *Node) commands(a *Ask) [][]string {
 		// server answers with an error, and still says the rest.
 		name := n.watched(a.Key, a.Ticket)
 		return [][]string{
-			{"CLIENT", "CACHING", "YES"}, {"PTTL", name}, {"GETRANGE", name, "0", lastByte},
+			{"CLIENT", "CACHING", "YES"}, {"PTTL", name}, {"GETRANGE", name, "0", resp.LastByte},
 		}
 	case a.Answered == nil:
 		return [][]string{{
@@ -95,7 +91,7 @@ func (n *Node) commands(a *Ask) [][]string {
 	}
 	return [][]string{{
 		"EVALSHA", script.Line.SHA, "2", line, key, n.client, ticket, placeTTL, maxPlaces, n.grace,
-	}, {"GETRANGE", key, "0", lastByte}}
+	}, {"GETRANGE", key, "0", resp.LastByte}}
 }
 
 // watched returns the name of a key, or of what tells that a ticket in its line has left.

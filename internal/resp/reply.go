@@ -12,8 +12,9 @@ type Reply struct {
 	raw  []byte
 }
 
-// MaxText is how much of a key's value is read, at most.
-const MaxText = 256
+// LastByte is the index of the last byte of a key's value that is read, in a command. A whole value
+// may be larger than a reply may be.
+const LastByte = "255"
 
 // Reply decodes the value that Next has just found at the begin of p.
 func (s *Scanner) Reply(p []byte, n int) Reply {
