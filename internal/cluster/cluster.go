@@ -57,6 +57,7 @@ import (
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
 	"github.com/lockpipe/lockpipe/internal/suspension"
+	"github.com/lockpipe/lockpipe/lease"
 )
 
 const (
@@ -87,10 +88,10 @@ func (all *Clusters) Slot(
 	if c == nil {
 		c = &Cluster{
 			logins: l, dial: dial, logger: logger, seeds: seeds,
-			epoch:   time.Now().Add(-1), // no time is 0
+			clock:   lease.NewClock(suspension.Counter()),
 			timeout: e.DialTimeout + 2*endpoint.AnswerTimeout + endpoint.DialGrace,
 			servers: map[string]*server{}, reports: map[string]report{},
-			changed: make(chan struct{}), suspended: suspension.Counter(),
+			changed: make(chan struct{}),
 		}
 		if all.all == nil {
 			all.all = map[string]*Cluster{}
@@ -105,15 +106,14 @@ func (all *Clusters) Slot(
 // Cluster asks the servers of one cluster. Each has a goroutine with a connection of its own. The
 // servers that the URL names are asked while too few others are known.
 type Cluster struct {
-	logins    *endpoint.Logins
-	dial      endpoint.DialFunc
-	logger    *slog.Logger
-	seeds     []string
-	slots     []*Slot       // set before it runs
-	timeout   time.Duration // how long FindMaster waits
-	epoch     time.Time
-	suspended func(time.Time) time.Duration // nil if it is not known
-	running   sync.WaitGroup
+	logins  *endpoint.Logins
+	dial    endpoint.DialFunc
+	logger  *slog.Logger
+	seeds   []string
+	slots   []*Slot       // set before it runs
+	timeout time.Duration // how long FindMaster waits
+	clock   *lease.Clock
+	running sync.WaitGroup
 
 	mu      sync.Mutex // guards all below; a leaf
 	ctx     context.Context
@@ -122,15 +122,8 @@ type Cluster struct {
 	changed chan struct{}      // closed when the next server answers or fails
 }
 
-// now is the time since a moment, with the suspensions of the machine; above 0.
-func (c *Cluster) now() time.Duration {
-	now := time.Now()
-	since := now.Sub(c.epoch)
-	if c.suspended != nil {
-		since += c.suspended(now)
-	}
-	return since
-}
+// now is the time by the clock.
+func (c *Cluster) now() time.Duration { return time.Duration(c.clock.Now()) }
 
 // Run starts the goroutines, if they are not running. They end with ctx, and wait returns when they
 // have ended. Then it may be called again.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/endpoint"
+	"github.com/lockpipe/lockpipe/lease"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +24,7 @@ func fixture(t *testing.T, secure bool) (*Cluster, *Slot, *endpoint.Endpoint) {
 		e.TLS = new(tls.Config)
 	}
 	s := new(Clusters).Slot(endpoint.NewLogins(e, nil, nil), nil, nil)
-	s.cluster.suspended = nil
+	s.cluster.clock = lease.NewClock(nil)
 	return s.cluster, s, &e.Sentinels[0]
 }
 
@@ -119,7 +120,6 @@ func TestSlot_AMajorityOfAllServersHasToNameTheOwner(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			cluster, s, _ := fixture(t, false)
-			cluster.epoch = time.Now()
 			time.Sleep(time.Hour)
 			ctx, leave := context.WithCancelCause(t.Context())
 			defer leave(nil)

@@ -89,7 +89,7 @@ var allowedImports = map[string][]string{
 	},
 	"internal/endpoint": {"internal/resp"},
 	"internal/cluster": {
-		trusted, "internal/endpoint", "internal/resp", "internal/suspension",
+		trusted, "lease", "internal/endpoint", "internal/resp", "internal/suspension",
 	},
 	"internal/fleet":    {trusted, "script", "internal/resp"},
 	"internal/holders":  {"internal/ids", "internal/link", "internal/resp", "internal/trip"},
