@@ -16,10 +16,12 @@ const (
 )
 
 // String returns the mode as one lower-case word.
-func (m Mode) String() string {
-	names := [...]string{"auto", "strict", "off"}
-	if m < 0 || int(m) >= len(names) {
-		return fmt.Sprintf("GuardMode(%d)", int(m))
+func (m Mode) String() string { return NameOf("GuardMode", m, "auto", "strict", "off") }
+
+// NameOf returns the name of a value, of those from 0 on; of another value its type and number.
+func NameOf[T ~int](typ string, value T, names ...string) string {
+	if value < 0 || int(value) >= len(names) {
+		return fmt.Sprintf("%s(%d)", typ, int(value))
 	}
-	return names[m]
+	return names[value]
 }

@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -35,11 +34,7 @@ const (
 
 // String returns the state as one lower-case word.
 func (s State) String() string {
-	names := [...]string{"connecting", "up", "quarantined", "down", "failing"}
-	if s < 0 || int(s) >= len(names) {
-		return fmt.Sprintf("NodeState(%d)", int(s))
-	}
-	return names[s]
+	return guard.NameOf("NodeState", s, "connecting", "up", "quarantined", "down", "failing")
 }
 
 // Rejects reports whether a node in this state is sent nothing.
