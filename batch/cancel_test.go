@@ -13,14 +13,13 @@ func TestCancel_BeforeItsRoundIsSealed(t *testing.T) {
 		f := newFixture(t, 2, nil)
 		f.append(All, 1)
 		places := f.append(All, 2, 3, 4)
-		require.True(t, f.log.Cancel(places[1]))
-		require.True(t, f.log.Cancel(places[1]))
+		require.True(t, f.cancel(places[1]))
+		require.True(t, f.cancel(places[1]))
 		require.Equal(t, 2, f.log.Waiting(0))
 		f.endAll()
 		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[0])
 		require.Equal(t, [][]int{{1}, {2, 4}}, f.read[1])
 		require.Equal(t, 2, places[0].Round.weight)
-		require.Nil(t, places[0].Round.wanted, "other rounds use this memory")
 		f.requireEmpty()
 	})
 }
@@ -30,14 +29,13 @@ func TestCancel_AfterItsRoundWasSealed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, nil)
 		p := f.append(All, 1)[0]
-		require.False(t, f.log.Cancel(p))
+		require.False(t, f.cancel(p))
 		f.endAll()
-		require.False(t, f.log.Cancel(p))
+		require.False(t, f.cancel(p))
 		p.Round.Drop()
 		require.Nil(t, p.Round.first[0])
 		require.Empty(t, p.Round.Ops())
-		require.False(t, f.log.Cancel(p))
-		require.False(t, f.log.Cancel(place{}), "it is nowhere")
+		require.False(t, f.cancel(p))
 		f.requireEmpty()
 	})
 }
@@ -48,7 +46,7 @@ func TestCancel_AllOfARound(t *testing.T) {
 		f := newFixture(t, 1, nil)
 		f.append(All, 1)
 		for _, p := range f.append(All, 2, 3) {
-			require.True(t, f.log.Cancel(p))
+			require.True(t, f.cancel(p))
 		}
 		f.end(0)
 		require.Equal(t, [][]int{{1}}, f.sealed)
@@ -64,17 +62,19 @@ func TestCancel_MakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, func(c *Config[op, int]) { c.Limit = 3 })
 		f.append(All, 1)
-		heavy, err := f.log.Append(&op{id: 2, weight: 9}, All)
+		two := &op{id: 2, weight: 9}
+		heavy, err := f.log.Append(two, All)
 		require.NoError(t, err)
 		f.append(All, 3)
-		require.True(t, f.log.Cancel(heavy))
+		require.True(t, f.log.Cancel(heavy, two))
 		for id := 4; id < 10; id++ {
 			p := f.append(All, id)[0]
-			require.True(t, f.log.Cancel(p))
+			require.True(t, f.cancel(p))
 		}
-		follow, err := f.log.Append(&op{id: 10, weight: 1, followUp: true}, All)
+		ten := &op{id: 10, weight: 1, followUp: true}
+		follow, err := f.log.Append(ten, All)
 		require.NoError(t, err)
-		require.True(t, f.log.Cancel(follow))
+		require.True(t, f.log.Cancel(follow, ten))
 		f.append(All, 11, 12)
 		_, err = f.log.Append(&op{id: 13, weight: 1}, All)
 		require.ErrorIs(t, err, ErrOverloaded)
@@ -91,7 +91,7 @@ func TestCancel_CancelledOperationsDoNotPileUp(t *testing.T) {
 		f.append(All, 1)
 		f.append(All, 2)
 		for id := range 1000 {
-			require.True(t, f.log.Cancel(f.append(All, id)[0]))
+			require.True(t, f.cancel(f.append(All, id)[0]))
 			require.Equal(t, 1, f.log.Waiting(0))
 			require.LessOrEqual(t, len(f.log.open), 2)
 			for _, r := range f.log.open {
@@ -113,7 +113,7 @@ func TestCancel_AnEmptiedRoundIsEnded(t *testing.T) {
 		places := f.append(All, 2, 3, 4, 5, 6) // three rounds
 		require.Equal(t, 4, f.opened)
 		for i, p := range places {
-			require.True(t, f.log.Cancel(p))
+			require.True(t, f.cancel(p))
 			require.Equal(t, []int{0, 1, 1, 2, 3}[i], f.emptied)
 		}
 		p := f.append(All, 7)[0]
@@ -134,44 +134,7 @@ func TestCancel_TheNextRoundMayBeReady(t *testing.T) {
 		busy := f.append(bits(1), 2)[0]
 		f.append(bits(0), 3)
 		require.Len(t, f.sealed, 1, "the first round waits for reader 1")
-		require.True(t, f.log.Cancel(busy))
-		synctest.Wait()
-		require.Equal(t, [][]int{{1}, {3}}, f.read[0])
-		f.endAll()
-		f.requireEmpty()
-	})
-}
-
-// The goal: a round does not go to a reader that only cancelled operations were for.
-func TestCancel_ARoundIsForTheReadersOfTheOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, nil)
-		f.append(All, 1)
-		places := append(f.append(bits(0, 1), 2), f.append(bits(1), 3)...)
-		f.append(bits(2), 4)
-		places = append(places, f.append(bits(0), 5)...)
-		require.True(t, f.log.Cancel(places[0]))
-		require.True(t, f.log.Cancel(places[2]))
-		f.endAll()
-		require.Equal(t, [][]int{{1}}, f.read[0])
-		require.Equal(t, [][]int{{1}, {3, 4}}, f.read[1])
-		require.Equal(t, [][]int{{1}, {3, 4}}, f.read[2])
-		require.Empty(t, f.missed[0])
-		f.requireEmpty()
-	})
-}
-
-// The goal: a cancellation may be what a round waited for: the busy reader was only for the
-// operation that was cancelled.
-func TestCancel_WhatIsLeftMayBeReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3, nil)
-		f.append(All, 1)
-		f.end(0)
-		busy := f.append(bits(1), 2)[0]
-		f.append(bits(0), 3)
-		require.Len(t, f.sealed, 1)
-		require.True(t, f.log.Cancel(busy))
+		require.True(t, f.cancel(busy))
 		synctest.Wait()
 		require.Equal(t, [][]int{{1}, {3}}, f.read[0])
 		f.endAll()

@@ -69,7 +69,7 @@ func TestClose_ACancellationOrAMissMayBeTheLast(t *testing.T) {
 		p := f.append(All, 1)[0]
 		closed := f.close()
 		require.Empty(t, closed)
-		require.True(t, f.log.Cancel(p))
+		require.True(t, f.cancel(p))
 		require.NoError(t, <-closed)
 
 		f = newFixture(t, 2, nil)
@@ -96,7 +96,7 @@ func TestClose_WithEverythingInTheAir(t *testing.T) {
 		f.end(0)                    // it takes 2, which is unread at 1 and 2
 		last := f.append(All, 3)[0] // its round is open
 		closed := f.close()
-		require.True(t, f.log.Cancel(last))
+		require.True(t, f.cancel(last))
 		f.end(0)
 		f.end(1)
 		f.end(1)

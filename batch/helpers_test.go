@@ -21,7 +21,10 @@ type op struct {
 
 type (
 	round = Round[op, int]
-	place = Place[op, int]
+	place struct {
+		Round *round
+		op    *op
+	}
 )
 
 // trip is one trip of a reader. It is under way until the test ends it.
@@ -87,10 +90,8 @@ func (f *fixture) open(r *round) {
 
 func (f *fixture) empty(r *round) {
 	f.emptied++ // guarded by the log's mu
-	for _, o := range r.ops {
-		if o != nil {
-			panic("a round with operations was emptied")
-		}
+	if len(r.ops) > 0 {
+		panic("a round with operations was emptied")
 	}
 }
 
@@ -150,13 +151,17 @@ func (f *fixture) append(readers uint64, ids ...int) []place {
 	f.Helper()
 	places := make([]place, len(ids))
 	for i, id := range ids {
-		var err error
-		places[i], err = f.log.Append(&op{id: id, weight: 1}, readers)
+		o := &op{id: id, weight: 1}
+		r, err := f.log.Append(o, readers)
 		require.NoError(f, err)
+		places[i] = place{r, o}
 	}
 	synctest.Wait()
 	return places
 }
+
+// cancel cancels an operation.
+func (f *fixture) cancel(p place) bool { return f.log.Cancel(p.Round, p.op) }
 
 // appendWeights appends operations for all readers, each with its weight as its id.
 func (f *fixture) appendWeights(weights ...int) {

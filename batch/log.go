@@ -124,28 +124,27 @@ func New[Op, State any](cfg Config[Op, State]) *Log[Op, State] {
 // All stands for all readers.
 const All = ^uint64(0)
 
-// Append takes an operation for the next round, and returns where it is. readers are those that it
-// is for, as bits: a round goes to all readers that one of its operations is for. If Append returns
+// Append takes an operation for the next round, and returns that. readers are those that it is for,
+// as bits: a round goes to all readers that one of its operations is for. If Append returns
 // ErrOverloaded or ErrClosed, the operation was not taken. Of the functions of Config, Append calls
 // only Weight, FollowUp, Open and OverlapAt. So the caller may hold locks that the others need.
-func (l *Log[Op, State]) Append(op *Op, readers uint64) (Place[Op, State], error) {
+func (l *Log[Op, State]) Append(op *Op, readers uint64) (*Round[Op, State], error) {
 	limited, weight := l.isLimited(op), l.cfg.Weight(op)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !limited:
 	case l.closed:
-		return Place[Op, State]{}, ErrClosed
+		return nil, ErrClosed
 	case l.limited >= l.cfg.Limit:
-		return Place[Op, State]{}, ErrOverloaded
+		return nil, ErrOverloaded
 	}
 	r := l.lastOpen(weight)
 	r.ops = append(r.ops, op)
-	r.wanted = append(r.wanted, readers)
 	r.readers |= readers
 	l.count(r, 1, weight, limited)
 	l.advance()
-	return Place[Op, State]{r, len(r.ops) - 1}, nil
+	return r, nil
 }
 
 // isLimited reports whether an operation counts towards Limit.
@@ -155,7 +154,6 @@ func (l *Log[Op, State]) isLimited(op *Op) bool {
 
 // count counts an operation of an open round, or with n = -1 stops counting it. mu is held.
 func (l *Log[Op, State]) count(r *Round[Op, State], n, weight int, limited bool) {
-	r.live += n
 	r.weight += weight
 	if limited {
 		r.limited += n
@@ -166,12 +164,12 @@ func (l *Log[Op, State]) count(r *Round[Op, State], n, weight int, limited bool)
 // lastOpen returns the last open round if it takes an operation of this weight, and otherwise opens
 // a round behind it. mu is held.
 func (l *Log[Op, State]) lastOpen(weight int) *Round[Op, State] {
-	if n := len(l.open); n > 0 && !l.open[n-1].isFull(weight, l.cfg.MaxWeight) {
+	if n := len(l.open); n > 0 && l.open[n-1].weight+weight <= l.cfg.MaxWeight {
 		return l.open[n-1]
 	}
 	r := new(Round[Op, State])
-	if r.ops, r.wanted = r.first[:0], r.firstWanted[:0]; l.usual > 1 {
-		r.ops, r.wanted = make([]*Op, 0, l.usual), make([]uint64, 0, l.usual)
+	if r.ops = r.first[:0]; l.usual > 1 {
+		r.ops = make([]*Op, 0, l.usual)
 	}
 	if l.cfg.Open != nil {
 		l.cfg.Open(r)
@@ -180,31 +178,25 @@ func (l *Log[Op, State]) lastOpen(weight int) *Round[Op, State] {
 	return r
 }
 
-// Cancel stops an operation, if its round is still open. It returns true if the operation was
-// stopped, now or by an earlier call: then no reader has it or will have it. It returns false once
-// the round was sealed, even if an earlier call has stopped the operation. It also returns false
-// for the zero Place, which is nowhere. Of the functions of Config, Cancel calls only Weight,
-// FollowUp, Emptied and OverlapAt.
-func (l *Log[Op, State]) Cancel(p Place[Op, State]) bool {
-	if p.Round == nil {
-		return false
-	}
+// Cancel stops an operation that Append has put into this round, if the round is still open. It
+// returns true if the operation was stopped, now or by an earlier call: then no reader has it or
+// will have it. It returns false once the round was sealed, even if an earlier call has stopped the
+// operation. Of the functions of Config, Cancel calls only Weight, FollowUp, Emptied and OverlapAt.
+func (l *Log[Op, State]) Cancel(r *Round[Op, State], op *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := p.Round
 	if r.number != 0 {
 		return false
 	}
-	if op := r.ops[p.index]; op != nil {
-		r.ops[p.index] = nil
+	if i := slices.Index(r.ops, op); i >= 0 {
+		r.ops = slices.Delete(r.ops, i, i+1)
 		l.count(r, -1, -l.cfg.Weight(op), l.isLimited(op))
-		if r.live == 0 {
+		if len(r.ops) == 0 {
 			l.open = slices.DeleteFunc(l.open, func(o *Round[Op, State]) bool { return o == r })
 			if l.cfg.Emptied != nil {
 				l.cfg.Emptied(r)
 			}
 		}
-		r.findReaders()
 		l.advance() // what comes next may be for other readers
 	}
 	return true

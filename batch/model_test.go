@@ -56,7 +56,7 @@ func (r *modelRound) ids() (all []int) {
 }
 
 func (r *modelRound) isFor(i int) bool {
-	return slices.ContainsFunc(r.live(), func(o *modelOp) bool {
+	return slices.ContainsFunc(r.ops, func(o *modelOp) bool {
 		return slices.Contains(o.readers, i)
 	})
 }
@@ -86,8 +86,7 @@ func (m *model) append(o *op, readers []int) (*modelOp, error) {
 	if n := len(m.open); n > 0 {
 		last = m.open[n-1]
 	}
-	if last == nil || weightOf(last)+o.weight > m.cfg.MaxWeight ||
-		len(last.ops) >= 2*m.cfg.MaxWeight {
+	if last == nil || weightOf(last)+o.weight > m.cfg.MaxWeight {
 		last = new(modelRound)
 		m.open = append(m.open, last)
 		m.opened++

@@ -83,15 +83,15 @@ func randomEvents(t *testing.T, seed int64) {
 				readers = readers[:1+anyOf()]
 			}
 			own, want := m.append(o, readers)
-			p, err := f.log.Append(o, bits(readers...))
+			r, err := f.log.Append(o, bits(readers...))
 			require.Equal(t, want, err, step)
 			if err == nil {
-				ops, places = append(ops, own), append(places, p)
+				ops, places = append(ops, own), append(places, place{r, o})
 			}
 		case n < 52 && len(ops) > 0:
 			at := len(ops) - 1 - random.Intn(min(len(ops), 12))
 			want := m.cancel(ops[at])
-			require.Equal(t, want, f.log.Cancel(places[at]), step)
+			require.Equal(t, want, f.cancel(places[at]), step)
 		case n < 62 && len(r.trips) > 0:
 			if last := len(r.trips) - 1; !r.trips[last].sent {
 				r.trips[last].sent = true

@@ -63,8 +63,7 @@ func (l *Log[Op, State]) seal() (busy bool) {
 	rest := copy(l.open, l.open[1:])
 	l.open[rest], l.open = nil, l.open[:rest]
 	l.sealed++
-	round.seal(l.sealed)
-	l.usual = round.live
+	round.number, l.usual = l.sealed, len(round.ops)
 	l.limited -= round.limited
 	if l.cfg.Seal != nil {
 		l.mu.Unlock()
@@ -137,11 +136,11 @@ func (l *Log[Op, State]) Waiting(i int) (n int) {
 	defer l.mu.Unlock()
 	for _, r := range l.open {
 		if r.isFor(i) {
-			n += r.live
+			n += len(r.ops)
 		}
 	}
 	for _, r := range l.readers[i].unread {
-		n += r.live
+		n += len(r.ops)
 	}
 	return n
 }

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/link"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -31,9 +30,9 @@ type Attempt struct {
 
 	// Guarded by claim.mu:
 	decision            quorum.Decision
-	unconfirmedReported bool // Wait reported that a release is not confirmed yet
-	splitCounted        bool // it was counted as a split vote
-	place               batch.Place[Attempt, roundState]
+	unconfirmedReported bool   // Wait reported that a release is not confirmed yet
+	splitCounted        bool   // it was counted as a split vote
+	round               *round // of the log; nil: it is in none
 	// The votes; those of other nodes are open.
 	granted, refused, unknown quorum.Nodes
 	// Nodes that a release need not ask: they can't hold the token.
@@ -110,10 +109,10 @@ func (a *Attempt) superseded() bool {
 // pending returns the nodes that have not answered what the log has of the attempt. It counts what
 // the others have granted. claim.mu is held.
 func (a *Attempt) pending() quorum.Nodes {
-	if a.place.Round == nil {
+	if a.round == nil {
 		return 0
 	}
-	done := quorum.Nodes(a.place.Round.State.done.Load())
+	done := quorum.Nodes(a.round.State.done.Load())
 	a.count()
 	return a.asked &^ done
 }
@@ -132,10 +131,10 @@ func (a *Attempt) isOpen(ok quorum.Nodes) bool {
 
 // count takes the grants of the nodes that are ok: see roundState. claim.mu is held.
 func (a *Attempt) count() {
-	if a.place.Round == nil {
+	if a.round == nil {
 		return
 	}
-	granted := quorum.Nodes(a.place.Round.State.ok.Load()) & a.asked & a.open()
+	granted := quorum.Nodes(a.round.State.ok.Load()) & a.asked & a.open()
 	a.granted |= granted
 	a.claim.doubt &^= granted
 	if a.op.Kind == node.Release {

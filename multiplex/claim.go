@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockpipe/lockpipe/batch"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/node"
 	"github.com/lockpipe/lockpipe/internal/quorum"
@@ -147,8 +146,8 @@ func (c *Claim) begin(a *Attempt) {
 	c.latest = a
 	if prev != nil {
 		prev.tryDecide()
-		if r := prev.place.Round; r != nil && a.mux.log.Cancel(prev.place) {
-			prev.place = batch.Place[Attempt, roundState]{}
+		if r := prev.round; r != nil && a.mux.log.Cancel(r, prev) {
+			prev.round = nil
 			c.undo(prev, prev.asked)
 			prev.voteUnknown(prev.asked, node.ErrSuperseded)
 			r.State.wake()
@@ -181,7 +180,7 @@ func (c *Claim) ask(a *Attempt, nodes quorum.Nodes) {
 		c.may |= nodes
 	}
 	var err error
-	if a.place, err = a.mux.log.Append(a, uint64(nodes)); err != nil {
+	if a.round, err = a.mux.log.Append(a, uint64(nodes)); err != nil {
 		c.undo(a, nodes)
 		a.mux.countUnsent(nodes, err)
 		a.voteUnknown(nodes, err)

@@ -180,7 +180,7 @@ func TestLookout_AnOldRoundWakesOnce(t *testing.T) {
 		m, _, stop := simulated(1, 1, 0)
 		defer stop()
 		goOn := stopped(m, 0)
-		s := &m.Acquire(claim("k", "t"), time.Minute, 1).place.Round.State
+		s := &m.Acquire(claim("k", "t"), time.Minute, 1).round.State
 		young := s.nextChange()
 		time.Sleep(2 * m.cfg.NodeTimeout)
 		<-young

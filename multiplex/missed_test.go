@@ -39,7 +39,7 @@ func TestMissed_NothingFollowsAReleaseThatOvertakesIt(t *testing.T) {
 		held := m.Acquire(c, time.Minute, 1)
 		setReaders(m, batch.Reading)
 		require.NoError(t, wait(held, t.Context()))
-		require.Same(t, open.place.Round, held.place.Round)
+		require.Same(t, open.round, held.round)
 		require.NoError(t, wait(m.Release(c, 1), t.Context()))
 		time.Sleep(3 * forgetAfter)
 		synctest.Wait()

@@ -30,7 +30,7 @@ func (o *operation) Skip(i int, again bool, now time.Time) error {
 // Record takes the answer of node i to a release that it had kept.
 func (o *operation) Record(i int, r node.Answer) {
 	o.mux.record((*Attempt)(o), i, r)
-	o.place.Round.State.wake()
+	o.round.State.wake()
 }
 
 // Expired reports whether the node need not keep a release any more that it could not answer: what

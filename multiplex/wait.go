@@ -23,7 +23,7 @@ func (a *Attempt) Wait(ctx context.Context) Outcome {
 	if before != quorum.Undecided && (!a.unconfirmedReported || before != quorum.NoQuorum) {
 		return a.waitResult(nil)
 	}
-	s, from := &a.place.Round.State, a.op.Sent
+	s, from := &a.round.State, a.op.Sent
 	if a.unconfirmedReported {
 		from = time.Now() // this Wait is not the first
 	}

@@ -79,8 +79,8 @@ func TestWait_NoNodeOwesWhatWasNotSent(t *testing.T) {
 		c := claim("k", "t")
 		unsent := func(maxAge time.Duration) *Attempt {
 			a := m.newAttempt(c, node.Acquire, time.Minute, m.cfg.NodeTimeout, maxAge)
-			a.asked, a.place.Round = m.all(), new(round)
-			a.place.Round.State.eager.Store(true)
+			a.asked, a.round = m.all(), new(round)
+			a.round.State.eager.Store(true)
 			return a
 		}
 		a, start := unsent(time.Second), time.Now()
@@ -93,8 +93,8 @@ func TestWait_NoNodeOwesWhatWasNotSent(t *testing.T) {
 		time.Sleep(100 * m.cfg.NodeTimeout)
 		synctest.Wait()
 		require.Empty(t, outcome)
-		a.place.Round.State.ok.Store(uint64(m.all()))
-		a.place.Round.State.wake()
+		a.round.State.ok.Store(uint64(m.all()))
+		a.round.State.wake()
 		require.NoError(t, <-outcome)
 	})
 }

@@ -62,12 +62,12 @@ func (n *Node) Ask(a Ask) (sent bool) {
 	return sent
 }
 
-func (n *Node) append(a *Ask) (at batch.Place[Ask, struct{}], ok bool) {
+func (n *Node) append(a *Ask) (in *batch.Round[Ask, struct{}], ok bool) {
 	if n.down() {
-		return at, false
+		return nil, false
 	}
-	at, err := n.log.Append(a, batch.All)
-	return at, err == nil
+	in, err := n.log.Append(a, batch.All)
+	return in, err == nil
 }
 
 // Close refuses questions, and ends all watches. Before that it waits for the trip under way, until

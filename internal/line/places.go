@@ -115,7 +115,7 @@ func (l *Places) take(key string, in *inLine, p Place) {
 // that will report it stays. mu is held.
 func (l *Places) watch(key string, in *inLine) {
 	p := &in.place
-	if w := in.watch; w != nil && p.Known && w.ticket == p.Before {
+	if w := in.watch; w != nil && p.Known && w.ask.Ticket == p.Before {
 		if is, active := w.State(); active && !is.Silent && (p.First() || !is.Known || is.Free) {
 			return
 		}

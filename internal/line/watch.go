@@ -20,14 +20,14 @@ import (
 //
 // All methods are safe for concurrent use. None blocks.
 type Watch struct {
-	of     *Node
-	name   string // of the key, with the prefix
-	ticket int64
-	wake   func()
+	of   *Node
+	name string // of the key, with the prefix
+	ask  Ask
+	wake func()
 
 	// Guarded by the node's mu:
 
-	asked  batch.Place[Ask, struct{}]
+	asked  *batch.Round[Ask, struct{}] // which has ask, while the watch is active
 	active bool
 	answer Place
 }
@@ -39,13 +39,11 @@ type Watch struct {
 // wake must not block. It is called from the goroutines that read from the node, and without a lock
 // of the node.
 func (n *Node) Watch(key string, ticket int64, wake func()) *Watch {
-	w := &Watch{of: n, name: n.watched(key, ticket), ticket: ticket, wake: wake}
+	w := &Watch{of: n, name: n.watched(key, ticket), wake: wake}
+	w.ask = Ask{Key: key, Ticket: ticket, Answered: w.answered, watches: true}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.asked, w.active = n.append(&Ask{
-		Key: key, Ticket: ticket, Answered: w.answered, watches: true,
-	})
-	if w.active {
+	if w.asked, w.active = n.append(&w.ask); w.active {
 		n.watches[w.name] = append(n.watches[w.name], w)
 	}
 	return w
@@ -67,7 +65,7 @@ func (w *Watch) Close() {
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
 	if w.active {
-		w.of.log.Cancel(w.asked)
+		w.of.log.Cancel(w.asked, &w.ask)
 		w.end()
 	}
 }
