@@ -61,14 +61,16 @@ const (
 // which also reuses its memory. It is not safe for concurrent use.
 type Plan struct {
 	script *Script
+	alone  bool // each set has a call of its own
 	calls  []Call
 	used   int
 	open   [forms]int // for each form the index, from 1, of the call that takes more sets; 0: none
 }
 
-// Reset empties the plan, and sets the script that it is for.
-func (p *Plan) Reset(s *Script) {
-	p.script = s
+// Reset empties the plan, and sets the script that it is for. alone: each set, or part of a large
+// one, gets a call of its own.
+func (p *Plan) Reset(s *Script, alone bool) {
+	p.script, p.alone = s, alone || s.takesOneSet()
 	for i := range p.calls[:p.used] {
 		c := &p.calls[i]
 		clear(c.Keys)
@@ -82,7 +84,7 @@ func (p *Plan) Reset(s *Script) {
 
 // Add puts a set into the plan. owner is a number of the caller's choice. A set of up to MaxKeys
 // keys stays in one call, so that the node grants or refuses it as a whole. A larger one is spread
-// over several calls.
+// over several calls, which have no other set.
 func (p *Plan) Add(owner int, s Set) {
 	from, keys := 0, s.Keys
 	for ; len(keys)-from > MaxKeys; from += MaxKeys {
@@ -102,7 +104,7 @@ func (p *Plan) add(owner, from int, s Set) {
 	if len(s.Keys) == 1 && !p.script.takesOneSet() && p.fitsCompact(s.TTL) {
 		f = compact
 	}
-	c := p.call(f, len(s.Keys), s.TTL)
+	c := p.call(f, from, len(s.Keys), s.TTL)
 	c.Owners = append(c.Owners, owner)
 	c.Sizes = append(c.Sizes, len(s.Keys))
 	c.Offset = append(c.Offset, from)
@@ -126,9 +128,9 @@ func (p *Plan) fitsCompact(ttl string) bool {
 	return !p.script.hasTTL() || open == 0 || p.calls[open-1].Args[0] == ttl
 }
 
-// call returns a call of the form f that takes so many more keys.
-func (p *Plan) call(f form, keys int, ttl string) *Call {
-	if open := p.open[f]; open > 0 && !p.script.takesOneSet() &&
+// call returns a call of the form f that takes so many more keys, from that one on of their set.
+func (p *Plan) call(f form, from, keys int, ttl string) *Call {
+	if open := p.open[f]; open > 0 && !p.alone && from == 0 && p.calls[open-1].Offset[0] == 0 &&
 		len(p.calls[open-1].Keys)+keys <= MaxKeys {
 		return &p.calls[open-1]
 	}
@@ -146,21 +148,4 @@ func (p *Plan) call(f form, keys int, ttl string) *Call {
 	}
 	c.Args = append(c.Args, head)
 	return c
-}
-
-// Split returns a call of its own for each set of c. They may share the memory of c's keys.
-func (c *Call) Split() []Call {
-	head, rest := c.Args[:1:1], c.Args[1:]
-	_, distance := c.Tokens()
-	calls := make([]Call, len(c.Owners))
-	first := 0
-	for i, n := range c.Sizes {
-		calls[i] = Call{
-			Owners: c.Owners[i : i+1], Sizes: c.Sizes[i : i+1], Offset: c.Offset[i : i+1],
-			Keys: c.Keys[first : first+n : first+n],
-			Args: append(head, rest[i*distance:(i+1)*distance]...),
-		}
-		first += n
-	}
-	return calls
 }

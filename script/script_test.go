@@ -3,6 +3,7 @@ package script_test
 import (
 	"crypto/sha1"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +36,13 @@ func do(t *testing.T, n *lockpipetest.Nodes, args ...string) any {
 
 // plan puts sets into calls of s; the sets' numbers are their places.
 func plan(s *script.Script, sets ...script.Set) []script.Call {
+	return planWith(s, false, sets)
+}
+
+// planWith is plan. alone: each set, or part of a large one, gets a call of its own.
+func planWith(s *script.Script, alone bool, sets []script.Set) []script.Call {
 	var p script.Plan
-	p.Reset(s)
+	p.Reset(s, alone)
 	for i, set := range sets {
 		p.Add(i, set)
 	}
@@ -180,18 +186,16 @@ func TestMixedSetsFindTheirForms(t *testing.T) {
 		require.LessOrEqual(t, do(t, n, "PTTL", "g"), int64(60000))
 		refused, _ = run(t, n, script.Extend, sets...)
 		require.Equal(t, map[int]int{2: 0, 6: 1}, refused)
-		for _, c := range plan(script.Release, sets...) {
-			for _, part := range c.Split() {
-				args := append([]string{
-					"EVAL", script.Release.Source,
-					strconv.Itoa(len(part.Keys)),
-				}, part.Keys...)
-				var want any = int64(1)
-				if owner := part.Owners[0]; owner == 2 || owner == 6 {
-					want = []any{int64(0), int64(1), int64(0)}
-				}
-				require.Equal(t, want, do(t, n, append(args, part.Args...)...))
+		for _, part := range planWith(script.Release, true, sets) {
+			args := append([]string{
+				"EVAL", script.Release.Source,
+				strconv.Itoa(len(part.Keys)),
+			}, part.Keys...)
+			var want any = int64(1)
+			if owner := part.Owners[0]; owner == 2 || owner == 6 {
+				want = []any{int64(0), int64(1), int64(0)}
 			}
+			require.Equal(t, want, do(t, n, append(args, part.Args...)...))
 		}
 		require.Equal(t, int64(1), do(t, n, "DBSIZE"))
 	})
@@ -264,8 +268,11 @@ func TestCallsAreBoundedAndSmallSetsStayWhole(t *testing.T) {
 	for i := range keys {
 		keys[i] = "k" + strconv.Itoa(i)
 	}
-	calls := plan(script.Acquire, set("a", keys[:script.MaxKeys-1]...), set("b", "x", "y"),
-		set("c", keys...), set("d", "z"))
+	sets := []script.Set{
+		set("a", keys[:script.MaxKeys-1]...), set("b", "x", "y"), set("c", keys...), set("d", "z"),
+		set("e", "y", "z"),
+	}
+	calls := plan(script.Acquire, sets...)
 	var got []string
 	for _, c := range calls {
 		require.LessOrEqual(t, len(c.Keys), script.MaxKeys)
@@ -276,16 +283,18 @@ func TestCallsAreBoundedAndSmallSetsStayWhole(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{
 		"0:249 from 0", "1:2 from 0", "2:250 from 0",
-		"2:250 from 250", "2:10 from 500", "3:1 from 0",
+		"2:250 from 250", "2:10 from 500", "3:1 from 0", "4:2 from 0",
 	}, got)
 	for _, c := range calls {
-		total := 0
-		for _, part := range c.Split() {
-			require.Len(t, part.Owners, 1)
-			require.Len(t, part.Keys, part.Sizes[0])
-			total += len(part.Keys)
+		if slices.Contains(c.Owners, 2) {
+			require.Len(t, c.Owners, 1, "a part of a large set is alone")
 		}
-		require.Equal(t, len(c.Keys), total)
+	}
+	alone := planWith(script.Acquire, true, sets)
+	require.Len(t, alone, len(got))
+	for _, c := range alone {
+		require.Len(t, c.Owners, 1)
+		require.Len(t, c.Keys, c.Sizes[0])
 	}
 }
 

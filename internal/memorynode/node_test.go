@@ -113,7 +113,7 @@ func compareModels(t *testing.T, server *lockpipetest.Nodes, rounds int) {
 		compareFences(t, server, n, rng)
 		s := script.All()[rng.IntN(5)] // the others have no sets
 		var plan script.Plan
-		plan.Reset(s)
+		plan.Reset(s, false)
 		perm := rng.Perm(12)
 		for i := 0; len(perm) > 0 && i < 5; i++ {
 			size := min(len(perm), 1+rng.IntN(3)*rng.IntN(2))

@@ -23,7 +23,7 @@ const newest = link.MSETEX | link.DELIFEQ
 
 // newerFlush returns a flush whose operations were encoded for a server with the newer commands.
 func newerFlush(n *Node, operations ...*fake) *Flush {
-	f, e := newFlushOf(n, operations...), n.group.newEncoding(newest)
+	f, e := newFlushOf(n, operations...), n.group.newEncoding(newest, false)
 	f.conn, f.set = new(link.Conn), newest
 	f.conn.Allow(newest)
 	for i, o := range operations {
@@ -179,7 +179,7 @@ func TestNewerCommands_AFailureIsForAllOfTheirAttempts(t *testing.T) {
 			require.Equal(t, []string{"DELIFEQ", "MSETEX"}, names(t, f.sending[0].Encoding))
 			f.OnReply(0, reply)
 			f.OnReply(1, reply)
-			require.Empty(t, f.alone)
+			require.Empty(t, f.again)
 			for _, r := range f.Answers {
 				require.Equal(t, Unknown, r.Vote)
 				require.True(t, r.Replied)

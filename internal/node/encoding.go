@@ -14,7 +14,6 @@ import (
 type Encoding struct {
 	group *Group // set once
 	set   link.CommandSet
-	apart bool // each set has a script call of its own
 
 	plans            [len(planned)]script.Plan
 	singles, deletes []single // of one key: acquires, and releases for DELIFEQ
@@ -58,22 +57,18 @@ type command struct {
 	fences  fenceCommand    // 0: it is none
 }
 
-func (g *Group) newEncoding(set link.CommandSet) *Encoding {
+// newEncoding returns an empty encoding for nodes with these commands. alone: each set of keys has
+// a script call of its own.
+func (g *Group) newEncoding(set link.CommandSet, alone bool) *Encoding {
 	e, _ := g.encodings.Get().(*Encoding)
 	if e == nil {
 		e = &Encoding{group: g}
 	}
-	e.reset()
 	e.set = set
-	return e
-}
-
-// reset empties the encoding, for the commands that every server has.
-func (e *Encoding) reset() {
-	e.set, e.apart = 0, false
 	e.together.reset()
 	for i, s := range planned {
-		e.plans[i].Reset(s)
+		// What the server says of an acquire with a fence must not have another sent once more.
+		e.plans[i].Reset(s, alone || i == fenced)
 	}
 	for _, list := range []*[]single{&e.singles, &e.deletes, &e.fenced, &e.raised} {
 		clear(*list)
@@ -82,6 +77,7 @@ func (e *Encoding) reset() {
 	clear(e.commands)
 	e.commands, e.bytes, e.places = e.commands[:0], e.bytes[:0], e.places[:0]
 	e.tags = e.tags[:0]
+	return e
 }
 
 // add takes the operation with this index.
@@ -155,18 +151,11 @@ func (e *Encoding) addSET(acquire []single) {
 	e.texts("NX", "PX", o.TTL)
 }
 
-// addCalls adds the calls of a plan. Of the acquires with a fence each has a call of its own. So
-// what the server says of one does not have another sent once more.
+// addCalls adds the calls of a plan.
 func (e *Encoding) addCalls(plan int) {
-	p := &e.plans[plan]
-	for i := range p.Calls() {
-		if c := &p.Calls()[i]; !e.apart && plan != fenced {
-			e.addCall(planned[plan], c)
-		} else {
-			for _, alone := range c.Split() {
-				e.addCall(planned[plan], &alone)
-			}
-		}
+	calls := e.plans[plan].Calls()
+	for i := range calls {
+		e.addCall(planned[plan], &calls[i])
 	}
 }
 
@@ -191,13 +180,6 @@ func (e *Encoding) addLoad(s *script.Script) {
 	e.commands = append(e.commands, command{script: s})
 	e.header(3)
 	e.texts("SCRIPT", "LOAD", s.Source)
-}
-
-// calls reports whether what was added calls the script of acquires or releases. A client that uses
-// newer commands in their place does not notice that the server has lost it.
-func (e *Encoding) calls(s *script.Script) bool {
-	return s == script.Acquire && len(e.plans[acquires].Calls()) > 0 ||
-		s == script.Release && len(e.plans[releases].Calls()) > 0
 }
 
 // The value of a key is the token and the character of the node. Commands are encoded once for all

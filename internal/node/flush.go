@@ -32,9 +32,7 @@ type Flush struct {
 	sending  []part
 	conn     *link.Conn      // the commands are made for it; nil: none
 	set      link.CommandSet // of conn when the commands were made
-	retry    []command       // calls of one set, not executed, and worth a second try
-	alone    []int           // operations to send again without the newer command
-	apart    bool            // and each set of these in a call of its own
+	again    []int           // operations whose command did nothing, and worth a second try
 	tooLow   []single        // acquires whose fences were too low
 	lastTry  bool
 	loadErr  error // why a script could not be loaded
@@ -67,7 +65,7 @@ func (n *Node) NewFlush(reading Reading) *Flush {
 
 // newEncoding returns an Encoding for what is made for this node alone.
 func (f *Flush) newEncoding() *Encoding {
-	e := f.node.group.newEncoding(f.set & link.Tagged)
+	e := f.node.group.newEncoding(f.set&link.Tagged, f.lastTry)
 	f.made = append(f.made, e)
 	return e
 }
@@ -90,12 +88,11 @@ func (n *Node) recycle(f *Flush) {
 	clear(f.Ops)
 	clear(f.Answers)
 	clear(f.rounds)
-	clear(f.retry)
 	clear(f.tooLow)
 	clear(f.sending)
 	*f = Flush{
 		Ops: f.Ops[:0], Answers: f.Answers[:0], rounds: f.rounds[:0], made: f.made[:0],
-		sending: f.sending[:0], retry: f.retry[:0], alone: f.alone[:0], tooLow: f.tooLow[:0],
+		sending: f.sending[:0], again: f.again[:0], tooLow: f.tooLow[:0],
 		refusals: f.refusals, bytes: f.bytes, trip: trip.Trip{Receiver: f},
 	}
 	n.group.flushes.Put(f)
@@ -145,7 +142,7 @@ func (n *Node) sendAgain(f *Flush) {
 // reader of the connection may call it, so it does not block, and a second try has a goroutine.
 func (f *Flush) end() {
 	n := f.node
-	if !f.lastTry && len(f.retry)+len(f.alone)+len(f.tooLow) > 0 {
+	if !f.lastTry && len(f.again)+len(f.tooLow) > 0 {
 		go n.sendAgain(f)
 		return
 	}
@@ -225,16 +222,14 @@ func (f *Flush) assumeGranted(at int) (asked bool) {
 
 // isOfUse reports whether an operation is still to be sent. Otherwise its answer says why not.
 func (f *Flush) isOfUse(at int, now time.Time) bool {
-	why := f.skip(at, now)
-	if why != nil {
+	why := f.Ops[at].Skip(f.node.index, f.lastTry, now)
+	switch {
+	case why != nil && f.lastTry: // other calls of a large set may have taken parts
+		f.failOne(at, Answer{LeftNothing: true, Err: why})
+	case why != nil:
 		f.Answers[at] = Answer{LeftNothing: true, Err: why}
 	}
 	return why == nil
-}
-
-// skip returns why an operation is not sent, or not once more; nil if it is.
-func (f *Flush) skip(at int, now time.Time) error {
-	return f.Ops[at].Skip(f.node.index, f.lastTry, now)
 }
 
 // canShare reports whether the node is sent what is made once for all nodes. Otherwise it is worth,
@@ -252,36 +247,24 @@ func (f *Flush) canShare(now time.Time) bool {
 	return true
 }
 
-// buildRetry makes commands of what is sent once more: the missing scripts, and the calls that are
-// still of use, with the numbers of their fences behind them. Node.order is held.
+// buildRetry makes commands of what is sent once more: the operations that are still of use, each
+// in commands of its own, behind their scripts, which the server may lack. Node.order is held.
 func (f *Flush) buildRetry() {
 	f.lastTry = true
 	now, e := time.Now(), f.newEncoding()
-	e.apart = f.apart
-	for _, at := range f.alone {
+	slices.Sort(f.again)
+	for _, at := range slices.Compact(f.again) { // a large set has several calls
 		if f.isOfUse(at, now) {
 			e.add(at, f.Ops[at].Op())
 		}
 	}
-	for _, s := range script.All() {
-		if e.calls(s) || s == script.Fences && len(f.tooLow) > 0 ||
-			slices.ContainsFunc(f.retry, func(p command) bool { return p.script == s }) {
+	for i, s := range planned {
+		if len(e.plans[i].Calls()) > 0 {
 			e.addLoad(s)
 		}
 	}
-	for i := range f.retry {
-		p := &f.retry[i]
-		at := p.call.Owners[0]
-		if err := f.skip(at, now); err != nil {
-			f.fail(p, 0, Answer{LeftNothing: true, Err: err})
-			continue
-		}
-		e.addCall(p.script, p.call)
-		if o := f.Ops[at].Op(); o.Kind == Acquire && o.Keys.Fence() != nil {
-			e.fenced = append(e.fenced, single{o, at})
-		}
-	}
 	if len(f.tooLow) > 0 {
+		e.addLoad(script.Fences)
 		e.addFence(look, f.tooLow)
 	}
 	e.end()

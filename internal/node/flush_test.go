@@ -51,7 +51,7 @@ func TestFlush_SendsWhatIsMadeForAllNodes(t *testing.T) {
 			own := wanting(Acquire, time.Minute, "own")
 			own.op.Directed = true
 			var r Round
-			r.Shared[0], r.SendBefore = n.group.newEncoding(0), c.sendBefore
+			r.Shared[0], r.SendBefore = n.group.newEncoding(0, false), c.sendBefore
 			r.Shared.Add(0, &shared.op)
 			r.Shared.End()
 			f := n.NewFlush(&reading{c.looks})
@@ -89,7 +89,7 @@ func TestFlush_KeepsTheOrderOfTheRounds(t *testing.T) {
 	f := n.NewFlush(&reading{})
 	for _, round := range [][]int{{0, 1}, {2, 3, 4}, {5}} {
 		var r Round
-		r.Shared[0] = n.group.newEncoding(0)
+		r.Shared[0] = n.group.newEncoding(0, false)
 		for at, i := range round {
 			if f.Add(operations[i], i != 4); !operations[i].op.Directed {
 				r.Shared[0].add(at, &operations[i].op)

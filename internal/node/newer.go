@@ -122,7 +122,7 @@ func (f *Flush) readNewer(p *command, offset int, r *resp.Reply) {
 	case r.Kind != ':' || r.Int != 0 && r.Int != 1:
 		f.fail(p, offset, Answer{Replied: true, Err: errBadNewerReply})
 	case p.newer == link.MSETEX && r.Int == 0:
-		f.retryAlone(p, offset)
+		f.sendAlone(p, offset)
 	case r.Int == 0:
 		f.Answers[offset+p.singles[0].index] = gone
 	}
@@ -143,16 +143,22 @@ func (f *Flush) readNewerError(p *command, offset int, text string) (handled boo
 		return true
 	case p.newer != 0 && code == "NOPERM":
 		f.conn.Forbid(p.newer)
-		f.retryAlone(p, offset)
-		f.apart = true // a key that is forbidden has no third try
+		f.sendAlone(p, offset)
 		return true
 	}
 	return false
 }
 
-// retryAlone has the operations of a newer command, which has done nothing, sent without it.
-func (f *Flush) retryAlone(p *command, offset int) {
+// sendAlone has each operation of a command that has done nothing sent once more, in commands of
+// its own that every server has. So what the server says then is of that operation: a key that is
+// forbidden has no third try.
+func (f *Flush) sendAlone(p *command, offset int) {
 	for _, s := range p.singles {
-		f.alone = append(f.alone, offset+s.index)
+		f.again = append(f.again, offset+s.index)
+	}
+	if p.call != nil {
+		for _, at := range p.call.Owners {
+			f.again = append(f.again, offset+at)
+		}
 	}
 }

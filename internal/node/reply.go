@@ -75,10 +75,7 @@ func (f *Flush) readError(p *command, offset int, text string) {
 		f.loadErr = errors.New(text)
 	case !f.lastTry && p.call != nil && (p.noPermission(text) || isNoScript(text)):
 		// If one of several callers' keys is forbidden, that must not fail the others.
-		for _, c := range p.call.Split() {
-			c.Owners = []int{offset + c.Owners[0]}
-			f.retry = append(f.retry, command{script: p.script, call: &c})
-		}
+		f.sendAlone(p, offset)
 	default:
 		failure := classifyError(text)
 		if f.loadErr != nil && isNoScript(text) {

@@ -114,7 +114,7 @@ func FuzzReplies(f *testing.F) {
 		}
 		flush, ends := newFlushOf(n, operations...), make(ended, 1)
 		var round Round
-		round.Shared[usable] = n.group.newEncoding(usable)
+		round.Shared[usable] = n.group.newEncoding(usable, false)
 		for i, o := range operations {
 			round.Shared.Add(i, &o.op)
 		}
@@ -126,7 +126,7 @@ func FuzzReplies(f *testing.F) {
 		flush.build(conn)
 		ends.exchange(flush)
 		replied := flush.replied
-		if len(flush.retry)+len(flush.alone) > 0 {
+		if len(flush.again) > 0 {
 			n.order.Lock()
 			flush.buildRetry()
 			flush.conn = then

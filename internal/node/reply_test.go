@@ -66,7 +66,7 @@ func TestReply_ARefusalDoesNotHideABrokenPart(t *testing.T) {
 		Ops:     []Operation{wanting(Extend, time.Minute, "k")},
 		Answers: []Answer{{Broken: true, Err: errors.New("reset by peer")}},
 	}
-	e := new(Group).newEncoding(0)
+	e := new(Group).newEncoding(0, false)
 	e.add(0, f.Ops[0].Op())
 	e.end()
 	f.sending = []part{{e, 0}}

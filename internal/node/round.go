@@ -39,11 +39,11 @@ func (g *Group) NewEncodings(nodes []*Node) (all Encodings) {
 	for _, n := range nodes {
 		set, is := n.Commands()
 		if connected = connected || is; is && all[set] == nil {
-			all[set] = g.newEncoding(set)
+			all[set] = g.newEncoding(set, false)
 		}
 	}
 	if !connected {
-		all[0] = g.newEncoding(0)
+		all[0] = g.newEncoding(0, false)
 	}
 	return all
 }

@@ -33,7 +33,7 @@ func valued() (operations []*fake) {
 
 // encoded returns the commands of these operations as the node with this index is sent them.
 func encoded(n *Node, set link.CommandSet, node int, operations ...*fake) string {
-	e := n.group.newEncoding(set)
+	e := n.group.newEncoding(set, false)
 	defer n.group.encodings.Put(e)
 	for i, o := range operations {
 		e.add(i, &o.op)
@@ -91,8 +91,7 @@ func TestValues_DifferOnEachNode(t *testing.T) {
 		}
 	}
 	operations := []*fake{wanting(Extend, time.Minute, "a"), wanting(Extend, time.Minute, "b")}
-	e := n.group.newEncoding(0)
-	e.apart = true
+	e := n.group.newEncoding(0, true)
 	for i, o := range operations {
 		e.add(i, &o.op)
 	}
@@ -106,7 +105,7 @@ func TestValues_DifferOnEachNode(t *testing.T) {
 // The goal: a flush that was used before makes the bytes of its node without an allocation.
 func TestValues_CopiesAllocateNothing(t *testing.T) {
 	n := newNode()
-	e, f := n.group.newEncoding(0), n.NewFlush(nil)
+	e, f := n.group.newEncoding(0, false), n.NewFlush(nil)
 	for i := range MaxFlush {
 		e.add(i, &wanting(Acquire, time.Minute, fmt.Sprint("k", i)).op)
 	}
@@ -123,7 +122,8 @@ func TestValues_KeysBeginWithTheTag(t *testing.T) {
 	const tag = "{1o5k}"
 	n := newNode()
 	for set := range link.Tagged {
-		plain, tagged := n.group.newEncoding(set), n.group.newEncoding(set|link.Tagged)
+		plain := n.group.newEncoding(set, false)
+		tagged := n.group.newEncoding(set|link.Tagged, false)
 		for i, o := range valued() {
 			plain.add(i, &o.op)
 			tagged.add(i, &o.op)
