@@ -16,29 +16,19 @@ type Refusal struct {
 // count as granted.
 const Refilled = -1
 
-// DecodeCount checks the reply of Acquire or Extend to a call of that many sets, if the reply was a
-// number: then all sets were granted. Any other number is an error, and the outcome of the whole
-// call is unknown.
-func DecodeCount(reply int64, sets int) error {
-	if reply != int64(sets) {
-		return fmt.Errorf("script granted %d sets of %d without naming the rest", reply, sets)
-	}
-	return nil
-}
-
-// DecodeList reads the reply of Acquire or Extend to the call c, if the reply was a list. It
-// appends the sets that were refused to refusals; the others were granted. After an error the
-// outcome of the whole call is unknown.
-func DecodeList(refusals []Refusal, reply []int64, c *Call) ([]Refusal, error) {
-	sets := len(c.Owners)
-	if len(reply)%2 == 0 || int(reply[0])+len(reply)/2 != sets {
-		return refusals, fmt.Errorf("script replied with %d numbers for %d sets", len(reply), sets)
+// Decode reads the reply of Acquire or Extend to the call c: a list, or the number of all sets. It
+// returns the sets that were refused; the others were granted. After an error the outcome of the
+// whole call is unknown.
+func Decode(reply []int64, c *Call) (refusals []Refusal, err error) {
+	sets := int64(len(c.Owners))
+	if len(reply)%2 == 0 || reply[0]+int64(len(reply)/2) != sets {
+		return nil, fmt.Errorf("script replied with %d numbers for %d sets", len(reply), sets)
 	}
 	last := int64(0)
 	for ; len(reply) > 1; reply = reply[2:] {
 		set, key := reply[1], reply[2]
-		if set <= last || set > int64(sets) || key < 0 || key > int64(c.Sizes[set-1]) {
-			return refusals, fmt.Errorf("script named key %d of set %d of %d", key, set, sets)
+		if set <= last || set > sets || key < 0 || key > int64(c.Sizes[set-1]) {
+			return nil, fmt.Errorf("script named key %d of set %d of %d", key, set, sets)
 		}
 		last = set
 		refusals = append(refusals, Refusal{Set: int(set) - 1, Key: int(key) - 1})

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzDecodeList: whatever a node replies, what is accepted adds up: each set is granted or refused
+// FuzzDecode: whatever a node replies, what is accepted adds up: each set is granted or refused
 // once, in order, and every key that is named is one of its set's.
-func FuzzDecodeList(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	list := func(numbers ...int64) (b []byte) {
 		for _, n := range numbers {
 			b = binary.BigEndian.AppendUint64(b, uint64(n))
@@ -35,7 +35,7 @@ func FuzzDecodeList(f *testing.F) {
 		for ; len(data) >= 8; data = data[8:] {
 			reply = append(reply, int64(binary.BigEndian.Uint64(data)))
 		}
-		refusals, err := script.DecodeList(nil, reply, &c)
+		refusals, err := script.Decode(reply, &c)
 		if err != nil {
 			return
 		}

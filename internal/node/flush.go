@@ -35,8 +35,7 @@ type Flush struct {
 	again    []int           // operations whose command did nothing, and worth a second try
 	tooLow   []single        // acquires whose fences were too low
 	lastTry  bool
-	loadErr  error // why a script could not be loaded
-	refusals []script.Refusal
+	loadErr  error  // why a script could not be loaded
 	replied  int    // how many commands the node has answered
 	reads    bool   // the last command reads the guard's key
 	bytes    []byte // of the trip
@@ -93,7 +92,7 @@ func (n *Node) recycle(f *Flush) {
 	*f = Flush{
 		Ops: f.Ops[:0], Answers: f.Answers[:0], rounds: f.rounds[:0], made: f.made[:0],
 		sending: f.sending[:0], again: f.again[:0], tooLow: f.tooLow[:0],
-		refusals: f.refusals, bytes: f.bytes, trip: trip.Trip{Receiver: f},
+		bytes: f.bytes, trip: trip.Trip{Receiver: f},
 	}
 	n.group.flushes.Put(f)
 }

@@ -57,7 +57,11 @@ func (f *Flush) OnReply(i int, r resp.Reply) {
 	case p.call == nil:
 		return
 	}
-	refusals, err := f.decode(p, &r)
+	numbers := r.Ints
+	if r.Kind == ':' {
+		numbers = []int64{r.Int}
+	}
+	refusals, err := script.Decode(numbers, p.call)
 	if err != nil {
 		f.fail(p, offset, Answer{Replied: true, Err: resp.ProtocolError(err.Error())})
 		return
@@ -101,18 +105,6 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 		Vote: Refused, LeftNothing: nothing, Replied: true,
 		Broken: f.Answers[at].Broken, KeyIndex: key,
 	}
-}
-
-// decode returns the sets that a script refused. After an error the whole call is unknown.
-func (f *Flush) decode(p *command, r *resp.Reply) (_ []script.Refusal, err error) {
-	switch r.Kind {
-	case ':':
-		return nil, script.DecodeCount(r.Int, len(p.call.Owners))
-	case '*':
-		f.refusals, err = script.DecodeList(f.refusals[:0], r.Ints, p.call)
-		return f.refusals, err
-	}
-	return nil, errors.New("script replied with neither a number nor a list")
 }
 
 // fail gives every operation of a command that failed the same answer.
