@@ -51,7 +51,10 @@ func (m *Manager) canStart(now Instant) bool {
 
 // requeue takes a term back that was ready, but is not extended now. mu is held.
 func (m *Manager) requeue(t *Term) {
-	if t.unqueue(); t.heapIndex != 0 {
+	t.mu.Lock()
+	t.queued = false
+	t.mu.Unlock()
+	if t.heapIndex != 0 {
 		m.moveEvent(t)
 	}
 }

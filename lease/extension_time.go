@@ -115,10 +115,3 @@ func (t *Term) evaluate(now Instant) (next, lingerUntil Instant, over bool) {
 	}
 	return t.computeNext(now), lingerUntil, false
 }
-
-// unqueue records that the term is not among the manager's ready ones any more.
-func (t *Term) unqueue() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queued = false
-}

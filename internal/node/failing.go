@@ -97,7 +97,7 @@ func (n *Node) review(ctx context.Context) (again time.Duration) {
 			n.acquireErrors.since.Store(0)
 		case link.IsUseless(refusal):
 			c.Drop(refusal)
-			return 0
+			return probeDelay()
 		}
 	}
 	refused := n.refuses(failing) // a grant may have come meanwhile
@@ -113,7 +113,7 @@ func (n *Node) review(ctx context.Context) (again time.Duration) {
 	} else if since != 0 {
 		again = min(again, failingAfter-time.Duration(n.now()-since))
 	}
-	return max(again, 1) // 0 is for never
+	return again
 }
 
 // refuses reports whether the node has refused acquires for failingAfter, or has done so before and

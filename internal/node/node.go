@@ -19,7 +19,6 @@ package node
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -132,8 +131,7 @@ func (n *Node) Connected() {
 // resendDelay is after what time a server that answers releases with errors is sent them again.
 const resendDelay = 100 * time.Millisecond
 
-// duties are the times at which the connector has something to do while a connection lasts. A zero
-// time is never.
+// duties are the times at which the connector has something to do while a connection lasts.
 type duties struct {
 	review time.Time // a node that refuses acquires, or has taken a permission away
 	look   time.Time // when it is to be probed in any case, for permissions
@@ -147,23 +145,17 @@ func (n *Node) Work(ctx context.Context) time.Duration {
 		d.review = now
 	default:
 	}
-	due := func(at time.Time) bool { return !at.IsZero() && !at.After(now) }
-	switch resend := n.pendingDue(); {
-	case due(resend):
+	resend, keeps := n.pendingDue()
+	switch {
+	case keeps && !resend.After(now):
 		n.Resend()
 		return 0
-	case due(d.review):
-		d.review = time.Time{}
-		if again := n.review(ctx); again > 0 {
-			d.review = time.Now().Add(again)
-		}
+	case !d.review.After(now):
+		again := n.review(ctx)
+		d.review = time.Now().Add(again)
 		return 0
+	case keeps:
+		return min(resend.Sub(now), d.review.Sub(now))
 	}
-	var next time.Duration = math.MaxInt64
-	for _, at := range [...]time.Time{n.pendingDue(), d.review} {
-		if !at.IsZero() {
-			next = min(next, max(0, at.Sub(now)))
-		}
-	}
-	return next
+	return d.review.Sub(now)
 }

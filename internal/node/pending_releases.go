@@ -67,12 +67,11 @@ func (n *Node) SendPending() {
 	n.Link.Wake()
 }
 
-// pendingDue returns when the releases that are kept are sent. It returns the zero time if there
-// are none.
-func (n *Node) pendingDue() time.Time {
+// pendingDue returns when the releases that are kept are sent, if there are any.
+func (n *Node) pendingDue() (at time.Time, keeps bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.pending.due
+	return n.pending.due, len(n.pending.list) > 0
 }
 
 // takePending takes all releases that are kept. It drops those whose keys have expired: that is as
@@ -82,7 +81,7 @@ func (n *Node) takePending() []Operation {
 	n.mu.Lock()
 	all := p.list
 	p.taken += len(all)
-	p.list, p.weight, p.due = nil, 0, time.Time{}
+	p.list, p.weight = nil, 0
 	n.mu.Unlock()
 	now, count := time.Now(), len(all)
 	all = slices.DeleteFunc(all, func(o Operation) bool {

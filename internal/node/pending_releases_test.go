@@ -3,7 +3,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -121,6 +120,7 @@ func TestPendingReleases_AreSentAgainAfterAWhileOrAtOnce(t *testing.T) {
 				}
 			}
 		})
+		n.duties.review = time.Now().Add(time.Hour) // as Connected sets it
 		o := keep(n, 1, time.Minute)
 		require.Equal(t, resendDelay, n.Work(t.Context()))
 		n.SendPending()
@@ -134,6 +134,6 @@ func TestPendingReleases_AreSentAgainAfterAWhileOrAtOnce(t *testing.T) {
 		require.Len(t, o.recorded, 2)
 		kept, _ := n.PendingReleases()
 		require.Zero(t, kept)
-		require.Equal(t, time.Duration(math.MaxInt64), n.Work(t.Context()))
+		require.Equal(t, time.Hour-resendDelay, n.Work(t.Context()))
 	})
 }
