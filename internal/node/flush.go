@@ -169,34 +169,28 @@ func invalidate(answers []Answer, why error) {
 func (f *Flush) build(conn *link.Conn) {
 	now := time.Now()
 	f.conn, f.set, f.Counts = conn, conn.Commands(), true
-	if f.canShare(now) {
-		at := 0
-		for _, r := range f.rounds {
-			f.addDirected(at, at+r.Size, now)
-			f.sending = append(f.sending, part{r.Shared[f.set], at})
-			at += r.Size
-		}
+	if !f.canShare(now) {
+		f.addOwn(0, len(f.Ops), false, now)
 		return
 	}
-	e := f.newEncoding()
-	for at := range f.Ops {
-		if f.assumeGranted(at) && f.isOfUse(at, now) {
-			e.add(at, f.Ops[at].Op())
-		}
+	at := 0
+	for _, r := range f.rounds {
+		f.addOwn(at, at+r.Size, true, now)
+		f.sending = append(f.sending, part{r.Shared[f.set], at})
+		at += r.Size
 	}
-	e.end()
-	f.sending = append(f.sending, part{e, 0})
 }
 
-// addDirected adds the directed operations of a round, from this index to before that one. They go
-// out before the shared commands of the round, which may want the keys that they release. They stay
-// behind the rounds before, which may have the acquires of their claims. What acquires and extends
-// a key is always directed, or never: that depends on the key's quorum system.
-func (f *Flush) addDirected(from, to int, now time.Time) {
+// addOwn adds the operations from this index to before that one that are not among the shared ones.
+// Beside a shared round, these are its directed ones. They go out before the shared commands of the
+// round, which may want the keys that they release. They stay behind the rounds before, which may
+// have the acquires of their claims. What acquires and extends a key is always directed, or never:
+// that depends on the key's quorum system.
+func (f *Flush) addOwn(from, to int, shares bool, now time.Time) {
 	var e *Encoding
 	for at := from; at < to; at++ {
 		o := f.Ops[at].Op()
-		if !f.assumeGranted(at) || !o.Directed || !f.isOfUse(at, now) {
+		if !f.assumeGranted(at) || shares && !o.Directed || !f.isOfUse(at, now) {
 			continue
 		}
 		if e == nil {
