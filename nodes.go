@@ -19,15 +19,15 @@ func (c *Client) Nodes() []NodeStatus {
 		if n.Lacking {
 			n.State, n.Until, n.Err = link.Quarantined, time.Now(), errLacking
 		}
-		of := func(f stats.NodeFailure) uint64 { return n.Stats.Failures[f] }
+		of := func(f stats.NodeFailure) uint64 { return n.Counts.Failures[f].Load() }
 		all = append(all, NodeStatus{
 			Addr: n.Addr, Group: groups[i], State: NodeState(n.State), Until: n.Until, Err: n.Err,
 			Pending: n.Pending, PendingReleases: n.PendingReleases,
 			DroppedReleases: n.DroppedReleases,
 			Stats: NodeStats{
-				Flushes: n.Stats.Flushes, Operations: n.Stats.Operations,
-				Latency:  LatencyHistogram{n.Stats.Latency},
-				Connects: n.Stats.Connects, Disconnects: n.Stats.Disconnects,
+				Flushes: n.Counts.Flushes.Load(), Operations: n.Counts.Operations.Load(),
+				Latency:  LatencyHistogram{n.Counts.Latency.Snapshot()},
+				Connects: n.Counts.Connects.Load(), Disconnects: n.Counts.Disconnects.Load(),
 				Failures: NodeFailures{
 					Timeout: of(stats.FailedTimeout), Connection: of(stats.FailedConnection),
 					Down: of(stats.FailedDown), Quarantined: of(stats.FailedQuarantined),

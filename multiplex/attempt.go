@@ -267,6 +267,6 @@ func (a *Attempt) open() quorum.Nodes {
 // countTimeouts counts a timeout for each node that has not answered. claim.mu is held.
 func (a *Attempt) countTimeouts() {
 	for s := a.open(); s != 0; s &= s - 1 {
-		a.mux.nodes[s.Lowest()].Counts.CountFailure(stats.FailedTimeout, 1)
+		a.mux.nodes[s.Lowest()].Counts.Failures[stats.FailedTimeout].Add(1)
 	}
 }

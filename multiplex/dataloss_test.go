@@ -37,7 +37,7 @@ func TestDataLoss_AWipedNodeDoesNotVote(t *testing.T) {
 		_, err = flusher.Write([]byte("FLUSHALL\r\n"))
 		require.NoError(t, err)
 		a := m.Acquire(claim("k", "t"), time.Minute, 1)
-		require.Eventually(t, func() bool { return m.Nodes()[0].Stats.Flushes > 0 }, patient,
+		require.Eventually(t, func() bool { return m.nodes[0].Counts.Flushes.Load() > 0 }, patient,
 			often)
 		// Mostly enough for the acquire to be there as well; else it is not sent any more.
 		time.Sleep(20 * time.Millisecond)

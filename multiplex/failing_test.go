@@ -110,8 +110,8 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	status := becomes(t, m, 0, link.Failing, "OOM")
 	require.Zero(t, m.SpareNodes())
 	require.True(t, m.QuorumReachable())
-	require.Equal(t, uint64(1), status.Stats.Connects)
-	require.Zero(t, status.Stats.Disconnects)
+	require.Equal(t, uint64(1), status.Counts.Connects.Load())
+	require.Zero(t, status.Counts.Disconnects.Load())
 	begin := time.Now()
 	traffic(t, m, func() bool { return time.Since(begin) > 2*time.Second })
 	require.Equal(t, int32(1), log.warnings.Load())
@@ -128,7 +128,7 @@ func TestFailing_AMasterWithoutMemory(t *testing.T) {
 	ask(t, nodes, 0, "CONFIG", "SET", "maxmemory", "0")
 	becomes(t, m, 0, link.Up, "")
 	require.Equal(t, 1, m.SpareNodes())
-	require.Equal(t, uint64(1), m.Nodes()[0].Stats.Connects)
+	require.Equal(t, uint64(1), m.Nodes()[0].Counts.Connects.Load())
 	require.Eventually(t, func() bool { return log.infos.Load() == 4 }, patient, often)
 	require.Equal(t, int32(1), log.warnings.Load())
 }
@@ -355,7 +355,7 @@ func TestFailing_ADroppedNodeIsProbedBeforeItIsUp(t *testing.T) {
 		status := m.Nodes()[0]
 		require.Equal(t, link.Down, status.State)
 		require.ErrorContains(t, status.Err, "READONLY")
-		require.Equal(t, uint64(1), status.Stats.Disconnects)
+		require.Equal(t, uint64(1), status.Counts.Disconnects.Load())
 		require.Equal(t, int32(1), log.warnings.Load())
 		require.LessOrEqual(t, int(dials.Load()), 50)
 		actors[0].play(nil)

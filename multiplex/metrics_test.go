@@ -18,8 +18,9 @@ import (
 // failures are the reasons that were counted for node i.
 func failures(m *Mux, i int) map[string]uint64 {
 	all := make(map[string]uint64)
-	for f, n := range m.Nodes()[i].Stats.Failures {
-		if n > 0 {
+	counts := m.Nodes()[i].Counts
+	for f := range counts.Failures {
+		if n := counts.Failures[f].Load(); n > 0 {
 			all[[...]string{
 				"Timeout", "Connection", "Down", "Quarantined", "Server", "Protocol", "DataLoss",
 				"QueuedTooLong", "Overloaded",
@@ -127,17 +128,16 @@ func TestMetrics_TimeFlushesAndCountConnections(t *testing.T) {
 			require.NoError(t, wait(m.Acquire(claim("a", "t"), time.Minute, 1), t.Context()))
 		}
 		synctest.Wait()
-		s := m.Nodes()[0].Stats
-		require.Equal(t, uint64(10), s.Flushes)
-		require.Equal(t, uint64(10), s.Operations)
-		require.Equal(t, uint64(10), s.Latency.Total())
-		require.Equal(t, 30*time.Millisecond, s.Latency.Sum)
+		s := m.Nodes()[0].Counts
+		require.Equal(t, uint64(10), s.Flushes.Load())
+		require.Equal(t, uint64(10), s.Operations.Load())
+		require.Equal(t, uint64(10), s.Latency.Snapshot().Total())
+		require.Equal(t, 30*time.Millisecond, s.Latency.Snapshot().Sum)
 		n.Link.SetState(link.Connecting, errBroken)
 		n.Link.SetState(link.Down, errBroken)
 		n.Link.SetState(link.Up, nil)
-		s = m.Nodes()[0].Stats
-		require.Equal(t, uint64(2), s.Connects)
-		require.Equal(t, uint64(1), s.Disconnects)
+		require.Equal(t, uint64(2), s.Connects.Load())
+		require.Equal(t, uint64(1), s.Disconnects.Load())
 	})
 }
 
@@ -150,6 +150,6 @@ func TestMetrics_CountAProtocolError(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		require.Equal(t, map[string]uint64{"Protocol": 1}, failures(m, 2))
-		require.Equal(t, uint64(1), m.Nodes()[2].Stats.Disconnects)
+		require.Equal(t, uint64(1), m.Nodes()[2].Counts.Disconnects.Load())
 	})
 }

@@ -277,7 +277,7 @@ func (m *Mux) countUnsent(nodes quorum.Nodes, why error) {
 		reason = stats.FailedOverload
 	}
 	for ; nodes != 0; nodes &= nodes - 1 {
-		m.nodes[nodes.Lowest()].Counts.CountFailure(reason, 1)
+		m.nodes[nodes.Lowest()].Counts.Failures[reason].Add(1)
 	}
 }
 

@@ -24,7 +24,7 @@ type NodeStatus struct {
 	Pending         int
 	PendingReleases int
 	DroppedReleases uint64
-	Stats           stats.NodeStats
+	Counts          *stats.Node // of the node itself, which goes on counting
 	// Lacking: the node votes again after a wait, and may still lack keys of leases.
 	Lacking bool
 }
@@ -147,7 +147,7 @@ func (m *Mux) Nodes() []NodeStatus {
 	all := make([]NodeStatus, len(m.nodes))
 	for i, n := range m.nodes {
 		s := &all[i]
-		s.Addr, s.Pending, s.Stats = n.Link.Addr(), m.log.Waiting(i), n.Counts.Stats()
+		s.Addr, s.Pending, s.Counts = n.Link.Addr(), m.log.Waiting(i), &n.Counts
 		s.State, s.Until, s.Err = n.Link.Status()
 		s.Lacking = s.State.IsConnected() && m.lacks(i)
 		s.PendingReleases, s.DroppedReleases = n.PendingReleases()

@@ -95,7 +95,7 @@ func (a *Attempt) missUnsealed() quorum.Nodes {
 	for s := a.open(); s != 0 && a.op.Kind != node.Release; s &= s - 1 {
 		n := a.mux.nodes[s.Lowest()]
 		if why, rejects := n.Link.Rejects(); rejects {
-			n.Counts.CountFailure(rejection(n.Link), 1)
+			n.Counts.Failures[rejection(n.Link)].Add(1)
 			a.addVote(s.Lowest(), node.Answer{Err: why})
 		}
 	}

@@ -132,14 +132,14 @@ func (m *Mux) missed(i int, rounds []*round) {
 		why, reason = &holders.TimeoutError{Timeout: m.cfg.NodeTimeout}, stats.FailedQueuedTooLong
 	}
 	for _, r := range rounds {
-		asked := 0
+		asked := uint64(0)
 		for _, a := range r.Ops() {
 			if a.asks(i) {
 				asked++
 				m.record(a, i, node.Answer{LeftNothing: true, Err: why})
 			}
 		}
-		n.Counts.CountFailure(reason, asked)
+		n.Counts.Failures[reason].Add(asked)
 		m.finish(r, i, false)
 	}
 	if !down {

@@ -158,7 +158,7 @@ func TestWatch_SaysWhoHasTheKey(t *testing.T) {
 		}
 		w.Close()
 	}
-	require.Zero(t, m.Nodes()[0].Stats.Disconnects)
+	require.Zero(t, m.Nodes()[0].Counts.Disconnects.Load())
 }
 
 // The goal: a lost connection wakes all watches, and they can subscribe on the next one.

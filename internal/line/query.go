@@ -50,7 +50,7 @@ func (n *Node) makeTrip(asked []*Ask, answers []Place) {
 		replies, err = conn.Trips.Do(ctx, slices.Concat(loads, commands)...)
 		replies = replies[min(len(loads), len(replies)):]
 	}
-	n.counts.FlushEnded(time.Since(sent))
+	n.counts.Latency.Observe(time.Since(sent))
 	if err != nil || !n.link.StillValid(conn) {
 		return
 	}

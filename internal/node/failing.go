@@ -140,7 +140,7 @@ func dropIfUseless(c *link.Conn, answers []Answer) {
 func (n *Node) countFailures(answers []Answer) {
 	for i := range answers {
 		if err := answers[i].Err; err != nil && err != ErrSuperseded && err != ErrNotNeeded {
-			n.Counts.CountFailure(answers[i].failureKind(), 1)
+			n.Counts.Failures[answers[i].failureKind()].Add(1)
 		}
 	}
 }

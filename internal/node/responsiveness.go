@@ -32,7 +32,7 @@ func (n *Node) noteAnswered(f *Flush) {
 	n.last = time.Now()
 	took := n.last.Sub(n.sent[0])
 	n.sent = slices.Delete(n.sent, 0, 1)
-	n.Counts.FlushEnded(took)
+	n.Counts.Latency.Observe(took)
 	// Without a reply it may not have been sent.
 	replied := func(r Answer) bool { return r.Replied }
 	if fastest := n.fastest.Load(); (fastest == 0 || int64(took) < fastest) &&
