@@ -20,27 +20,23 @@ const maxTries = 3
 func (c *Calls) AcquireAny(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
 	*locker.Failure,
 ) {
-	if f := c.begin(ctx, o); f != nil {
-		return nil, f
-	}
-	defer c.locker.End()
-	p := c.join(keys)
-	defer c.part(p)
-	var l *locker.Lease
-	var f, last *locker.Failure
-	try := func() (l *locker.Lease, _ *locker.Failure) {
-		l, last = c.tryAny(ctx, p, o, last.IsNoQuorum())
-		return l, last
-	}
-	switch {
-	case o.Kind == stats.Try:
-		l, f = try()
-	case o.MaxAttempts > 0:
-		l, f = c.repeat(ctx, p.keys, o, nil, nil, try)
-	default:
-		l, f = c.waitForAny(ctx, p, o, try)
-	}
-	return l, c.locker.Count(ctx, o.Kind, f)
+	o.Start = time.Now()
+	return c.locker.Call(ctx, o, func() (*locker.Lease, *locker.Failure) {
+		p := c.join(keys)
+		defer c.part(p)
+		var last *locker.Failure
+		try := func() (l *locker.Lease, _ *locker.Failure) {
+			l, last = c.tryAny(ctx, p, o, last.IsNoQuorum())
+			return l, last
+		}
+		switch {
+		case o.Kind == stats.Try:
+			return try()
+		case o.MaxAttempts > 0:
+			return c.repeat(ctx, p.keys, o, nil, nil, try)
+		}
+		return c.waitForAny(ctx, p, o, try)
+	})
 }
 
 // waitForAny tries until the keys are granted. Of the calls of a pool that wait, the first one

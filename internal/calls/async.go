@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockpipe/lockpipe/internal/locker"
 )
@@ -11,10 +12,11 @@ import (
 func (c *Calls) AcquireAsync(ctx context.Context, keys []string, o *locker.Options,
 	done func(*locker.Lease, *locker.Failure),
 ) *locker.Failure {
-	if f := c.begin(ctx, o); f != nil {
+	opts, s := *o, (*waitingCall)(nil)
+	opts.Start = time.Now()
+	if f := c.locker.Begin(ctx, opts.Kind, 1); f != nil {
 		return f
 	}
-	opts, s := *o, (*waitingCall)(nil)
 	if opts.MaxAttempts == 0 {
 		s = newWaitingCall(ctx, c, keys, &opts)
 	}

@@ -43,18 +43,10 @@ func (c *Calls) PendingAsync() int { return int(c.asyncs.Load()) }
 func (c *Calls) Acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,
 	*locker.Failure,
 ) {
-	if f := c.begin(ctx, o); f != nil {
-		return nil, f
-	}
-	defer c.locker.End()
-	l, f := c.acquire(ctx, keys, o)
-	return l, c.locker.Count(ctx, o.Kind, f)
-}
-
-// begin begins a call: its time runs, and it is counted in, unless it returns why it may not begin.
-func (c *Calls) begin(ctx context.Context, o *locker.Options) *locker.Failure {
 	o.Start = time.Now()
-	return c.locker.Begin(ctx, o.Kind, 1)
+	return c.locker.Call(ctx, o, func() (*locker.Lease, *locker.Failure) {
+		return c.acquire(ctx, keys, o)
+	})
 }
 
 func (c *Calls) acquire(ctx context.Context, keys []string, o *locker.Options) (*locker.Lease,

@@ -47,7 +47,7 @@ const maxAdoptions = 5
 // Adopt takes the keys that Keep has left, under a lease of its own. The failure is that of
 // TryAcquire, or has the end ErrExpired: so few nodes have the keys that no quorum keeps them.
 func (k *Locker) Adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, *Failure) {
-	return k.call(ctx, o, func() (*Lease, *Failure) { return k.adopt(ctx, h, o) })
+	return k.Call(ctx, o, func() (*Lease, *Failure) { return k.adopt(ctx, h, o) })
 }
 
 // adopt asks all nodes at once. If others ask at the same time, none of them may get a quorum, and

@@ -11,11 +11,11 @@ import (
 
 // TryAcquire makes one try for all keys.
 func (k *Locker) TryAcquire(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
-	return k.call(ctx, o, func() (*Lease, *Failure) { return k.Try(ctx, keys, o) })
+	return k.Call(ctx, o, func() (*Lease, *Failure) { return k.Try(ctx, keys, o) })
 }
 
-// call counts a call in and out, and how it ended.
-func (k *Locker) call(ctx context.Context, o *Options, acquire func() (*Lease, *Failure)) (
+// Call counts a call in and out, and how it ended.
+func (k *Locker) Call(ctx context.Context, o *Options, acquire func() (*Lease, *Failure)) (
 	*Lease, *Failure,
 ) {
 	if f := k.Begin(ctx, o.Kind, 1); f != nil {
