@@ -55,9 +55,9 @@ func (k *Locker) Adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, 
 // doubles each time, until another has all. What it took shows that Keep was called, so from then
 // on it also takes what Keep has missed.
 func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, *Failure) {
-	retry, takes, rivals := fenceRetry{floor: h.Fence}, multiplex.TakesMarked, 0
+	a, takes, rivals := attempt{floor: h.Fence}, multiplex.TakesMarked, 0
 	for {
-		a := k.newAttempt(h.Keys, o, &retry)
+		k.prepare(&a, h.Keys, o)
 		a.lease.claim.Adopt(h, takes)
 		a.of = a.lease.claim.Acquire(o.TTL, len(h.Keys))
 		l, f := k.finish(ctx, &a, o)
@@ -67,7 +67,7 @@ func (k *Locker) adopt(ctx context.Context, h *ids.Handle, o *Options) (*Lease, 
 		var seen multiplex.Adoption
 		a.of.Adoption(&seen)
 		switch {
-		case retry.next(&a):
+		case a.mayRaiseFence():
 		case f.IsHeld() && seen.Missing:
 			return nil, &Failure{End: lease.ErrExpired}
 		case !f.IsHeld(), !seen.Taken, rivals == maxAdoptions:

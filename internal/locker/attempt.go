@@ -29,38 +29,41 @@ func (k *Locker) Call(ctx context.Context, o *Options, acquire func() (*Lease, *
 // Try makes one try over all nodes, with a token of its own. With fencing it makes as many as the
 // clock needs to catch up.
 func (k *Locker) Try(ctx context.Context, keys []string, o *Options) (*Lease, *Failure) {
-	var retry fenceRetry
+	var a attempt
 	for {
-		a := k.acquire(keys, o, &retry, len(keys))
+		k.acquire(&a, keys, o, len(keys))
 		l, f := k.finish(ctx, &a, o)
 		if o.Count > 0 && f.IsHeld() {
 			a.cleanUp(ctx, len(keys)) // the next look must not see what it left
 		}
-		if f == nil || !o.Fencing || !retry.next(&a) || ctx.Err() != nil {
+		if f == nil || !o.Fencing || !a.mayRaiseFence() || ctx.Err() != nil {
 			return l, f
 		}
 	}
 }
 
-// attempt is a try to acquire that is under way.
+// attempt is a try to acquire. The call makes it again if its fences were too low. The zero value
+// was not made yet.
 type attempt struct {
 	lease *Lease
 	of    parts.Attempt
 	sent  lease.Instant // or earlier
+
+	floor  int64 // its fences are above it
+	raised int   // how often in a row it was made again because its fences were too low
 }
 
-// newAttempt returns an attempt that is not sent yet: see acquire.
-func (k *Locker) newAttempt(keys []string, o *Options, retry *fenceRetry) attempt {
-	sent := k.clock.Now() // before the fences are taken
-	return attempt{lease: k.newLease(o, keys, retry.floor, k.fencesWanted(keys, o)), sent: sent}
+// prepare gives an attempt a new token, and does not send it yet: see acquire.
+func (k *Locker) prepare(a *attempt, keys []string, o *Options) {
+	a.sent = k.clock.Now() // before the fences are taken
+	a.lease = k.newLease(o, keys, a.floor, k.fencesWanted(keys, o))
 }
 
-// acquire starts an attempt on all nodes at once, with a token of its own. retry is of the call.
-// batchKeys is how many keys are asked for together.
-func (k *Locker) acquire(keys []string, o *Options, retry *fenceRetry, batchKeys int) attempt {
-	a := k.newAttempt(keys, o, retry)
+// acquire starts an attempt on all nodes at once, with a token of its own. batchKeys is how many
+// keys are asked for together.
+func (k *Locker) acquire(a *attempt, keys []string, o *Options, batchKeys int) {
+	k.prepare(a, keys, o)
 	a.of = a.lease.claim.Acquire(o.TTL, batchKeys)
-	return a
 }
 
 // finish begins the term of the lease if a quorum granted the attempt, and ctx has not ended.

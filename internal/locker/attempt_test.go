@@ -16,7 +16,8 @@ func TestFinish_GivesNoLeaseBehindTheEndOfCtx(t *testing.T) {
 	k := newLocker(t, servertest.Start(t, 3).URLs(), awake, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	o := &Options{TTL: ttl}
-	a := k.acquire([]string{"x"}, o, new(fenceRetry), 1)
+	var a attempt
+	k.acquire(&a, []string{"x"}, o, 1)
 	require.Equal(t, multiplex.Won, a.of.Wait(ctx).Result)
 	cancel()
 	l, f := k.finish(ctx, &a, o)

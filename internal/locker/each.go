@@ -10,7 +10,6 @@ type Each struct {
 	Failure *Failure
 
 	attempt attempt
-	retry   fenceRetry
 	decided bool
 }
 
@@ -22,38 +21,27 @@ func (k *Locker) TryEach(ctx context.Context, keys []string, o *Options) ([]Each
 	}
 	defer k.End()
 	all := make([]Each, len(keys))
-	for left := len(all); left > 0; {
-		left = k.tryEach(ctx, keys, o, all, left)
+	for i := range all {
+		k.acquire(&all[i].attempt, keys[i:i+1], o, len(all))
+	}
+	for again := true; again; {
+		again = false
+		for i := range all {
+			e := &all[i]
+			if e.decided {
+				continue
+			}
+			e.Lease, e.Failure = k.finish(ctx, &e.attempt, o)
+			e.decided = e.Failure == nil || !o.Fencing || !e.attempt.mayRaiseFence() ||
+				ctx.Err() != nil
+			if !e.decided { // all of these are under way together
+				k.acquire(&e.attempt, keys[i:i+1], o, len(all))
+				again = true
+			}
+		}
 	}
 	for i := range all {
 		k.Count(ctx, o.Kind, all[i].Failure)
 	}
 	return all, nil
-}
-
-// tryEach makes one attempt for each of the keys that are not decided, of which so many are left.
-// It returns for how many to make another one at once.
-func (k *Locker) tryEach(ctx context.Context, keys []string, o *Options, all []Each, left int) (
-	again int,
-) {
-	for i := range all {
-		if e, key := &all[i], keys[i:i+1]; !e.decided {
-			e.attempt = k.acquire(key, o, &e.retry, left)
-		}
-	}
-	for i := range all {
-		e := &all[i]
-		if e.decided {
-			continue
-		}
-		e.Lease, e.Failure = k.finish(ctx, &e.attempt, o)
-		e.decided = e.Failure == nil || !o.Fencing || !e.retry.next(&e.attempt)
-		if !e.decided {
-			again++
-		}
-	}
-	if ctx.Err() != nil {
-		return 0
-	}
-	return again
 }

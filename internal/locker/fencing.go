@@ -1,6 +1,6 @@
 package locker
 
-// maxFenceRetries is how often in a row an attempt is retried at once because its fence was too
+// maxFenceRetries is how often in a row an attempt is made again at once because its fence was too
 // low. The second attempt is high enough, unless clients with faster clocks take the same keys in
 // between.
 const maxFenceRetries = 3
@@ -17,25 +17,18 @@ func (k *Locker) fencesWanted(keys []string, o *Options) int64 {
 	return 1
 }
 
-// fenceRetry is what a call knows of its attempts that failed because their fences were too low.
-// The zero value knows of none.
-type fenceRetry struct {
-	floor    int64 // the fence of the next attempt must be above it
-	attempts int   // how many failed in a row
-}
-
-// next takes an attempt that failed, and reports whether to make another one at once, with a higher
-// fence. What the failed one has left is released ahead of that on each node.
-func (g *fenceRetry) next(a *attempt) (again bool) {
+// mayRaiseFence takes an attempt that failed, and reports whether to make it again at once, with a
+// higher fence. What it has left is released ahead of that on each node.
+func (a *attempt) mayRaiseFence() (again bool) {
 	seen, again := a.of.FenceTooLow()
 	if again { // if only a few nodes have a higher one, no other call needs to know of it
-		g.floor = max(g.floor, seen)
+		a.floor = max(a.floor, seen)
 	}
-	if !again || g.attempts == maxFenceRetries {
-		g.attempts = 0
+	if !again || a.raised == maxFenceRetries {
+		a.raised = 0
 		return false
 	}
-	g.attempts++
+	a.raised++
 	return true
 }
 

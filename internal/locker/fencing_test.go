@@ -21,7 +21,8 @@ func TestFence_ValidityCountsFromBeforeIt(t *testing.T) {
 			return time.Now()
 		}, ttl)
 		began := k.clock.Now()
-		a := k.newAttempt([]string{"k"}, &Options{TTL: ttl, Fencing: true}, new(fenceRetry))
+		var a attempt
+		k.prepare(&a, []string{"k"}, &Options{TTL: ttl, Fencing: true})
 		require.Equal(t, time.Second, k.clock.Since(began))
 		require.Equal(t, began, a.sent)
 	})
@@ -40,21 +41,21 @@ func TestFence_ARetryIsAboveWhatTheNodesHave(t *testing.T) {
 	}
 	k := newLocker(t, nodes.URLs(), awake, nil)
 	o := &Options{TTL: ttl, Fencing: true}
-	retry := new(fenceRetry)
-	stale := k.acquire([]string{"x"}, o, retry, 1)
-	_, f := k.finish(t.Context(), &stale, o)
+	var a attempt
+	k.acquire(&a, []string{"x"}, o, 1)
+	_, f := k.finish(t.Context(), &a, o)
 	require.True(t, f.IsNoQuorum() && f.Retryable(), f)
 	for range 2 {
 		for range maxFenceRetries {
-			require.True(t, retry.next(&stale))
+			require.True(t, a.mayRaiseFence())
 		}
-		require.False(t, retry.next(&stale), "a call does not hurry for ever after clocks that run faster")
+		require.False(t, a.mayRaiseFence(), "a call does not hurry for ever after clocks that run faster")
 	}
-	require.Equal(t, ahead, retry.floor)
-	retry.floor = ahead + 1
-	_ = retry.next(&stale)
-	require.Equal(t, ahead+1, retry.floor, "and never goes back")
-	a := k.acquire([]string{"x"}, o, retry, 1)
+	require.Equal(t, ahead, a.floor)
+	a.floor = ahead + 1
+	_ = a.mayRaiseFence()
+	require.Equal(t, ahead+1, a.floor, "and never goes back")
+	k.acquire(&a, []string{"x"}, o, 1)
 	l, f := k.finish(t.Context(), &a, o)
 	require.Nil(t, f)
 	require.Greater(t, l.Fence(), ahead)
