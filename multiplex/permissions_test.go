@@ -80,7 +80,7 @@ func lacks(t *testing.T, s *lasting, url string) (all []string) {
 	places := make(chan line.Place, 1)
 	var place line.Place
 	for range 2 { // the second time it renews its place
-		m.Line(0).Ask(line.Ask{
+		m.Line(0).Ask(&line.Ask{
 			Key: "k1", Ticket: place.Ticket, Answered: func(p line.Place) { places <- p },
 		})
 		place = <-places

@@ -56,13 +56,9 @@ func NewNode(l *link.Link, counts *stats.Node, prefix, client string, timeout ti
 }
 
 // Ask sends a question, and reports whether it could: the node is not down, and few questions wait.
-// The zero Place is the answer if the node does not answer. What is asked later comes later.
-func (n *Node) Ask(a Ask) (sent bool) {
-	_, sent = n.append(&a)
-	return sent
-}
-
-func (n *Node) append(a *Ask) (in *batch.Round[Ask, struct{}], ok bool) {
+// The zero Place is the answer if the node does not answer. What is asked later comes later. in is
+// the round of the log that has the question.
+func (n *Node) Ask(a *Ask) (in *batch.Round[Ask, struct{}], sent bool) {
 	if n.down() {
 		return nil, false
 	}

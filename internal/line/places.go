@@ -86,7 +86,8 @@ func (l *Places) send(key string, in *inLine) {
 		l.mu.Unlock()
 		wake()
 	}
-	if !in.node.Ask(Ask{Key: key, Ticket: in.place.Ticket, Answered: answered}) {
+	ask := &Ask{Key: key, Ticket: in.place.Ticket, Answered: answered}
+	if _, sent := in.node.Ask(ask); !sent {
 		l.take(key, in, Place{})
 	}
 }
@@ -209,7 +210,7 @@ func (l *Places) leave(key string, in *inLine) {
 	}
 	if ticket := in.place.Ticket; ticket > 0 {
 		in.place = Place{}
-		in.node.Ask(Ask{Key: key, Ticket: ticket})
+		in.node.Ask(&Ask{Key: key, Ticket: ticket})
 	}
 }
 

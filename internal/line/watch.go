@@ -43,7 +43,7 @@ func (n *Node) Watch(key string, ticket int64, wake func()) *Watch {
 	w.ask = Ask{Key: key, Ticket: ticket, Answered: w.answered, watches: true}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if w.asked, w.active = n.append(&w.ask); w.active {
+	if w.asked, w.active = n.Ask(&w.ask); w.active {
 		n.watches[w.name] = append(n.watches[w.name], w)
 	}
 	return w
