@@ -9,7 +9,6 @@ import (
 	"github.com/lockpipe/lockpipe/internal/calls"
 	"github.com/lockpipe/lockpipe/internal/ids"
 	"github.com/lockpipe/lockpipe/internal/locker"
-	"github.com/lockpipe/lockpipe/internal/parts"
 	"github.com/lockpipe/lockpipe/internal/prefix"
 	"github.com/lockpipe/lockpipe/internal/preflight"
 	"github.com/lockpipe/lockpipe/internal/suspension"
@@ -23,7 +22,6 @@ type Client struct {
 	cfg       Config
 	reserved  ids.ReservedNames // behind cfg.Prefix; set once
 	locker    *locker.Locker
-	mux       *parts.Mux // of locker
 	calls     *calls.Calls
 	inspector *preflight.Inspector
 
@@ -54,14 +52,14 @@ func newClient(cfg Config, suspended func(now time.Time) time.Duration) (*Client
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
-	c.mux, c.calls = c.locker.Mux, calls.New(c.locker, c.callbacks)
-	c.inspector = preflight.New(nodes.ToInspect(c.mux))
+	c.calls = calls.New(c.locker, c.callbacks)
+	c.inspector = preflight.New(nodes.ToInspect(c.locker.Mux))
 	return c, nil
 }
 
 // GroupOf returns the name of the group that a key belongs to: of Config.Groups, also while the
 // fleet moves to Config.Next. It is empty if Config.Nodes is set.
-func (c *Client) GroupOf(key string) string { return c.mux.Layout.Group(key) }
+func (c *Client) GroupOf(key string) string { return c.locker.Mux.Layout.Group(key) }
 
 // leaseEnded is called for each lease that was lost or expired.
 func (c *Client) leaseEnded(l *locker.Lease, end error) {

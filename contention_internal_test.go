@@ -46,7 +46,7 @@ func TestContention_ABusyArbiterDoesNotHideFreeKeys(t *testing.T) {
 	nodes := servertest.Start(t, 3)
 	c := connectedTo(t, nodes)
 	arbiter := 0
-	for c.mux.Muxes[0].Line(arbiter) != c.mux.Arbiter("k", 0, 0) {
+	for c.locker.Mux.Muxes[0].Line(arbiter) != c.locker.Mux.Arbiter("k", 0, 0) {
 		arbiter++
 	}
 	set := func(i int) {

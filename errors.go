@@ -139,21 +139,19 @@ func (e *QuorumError) Error() string {
 }
 
 // missingQuorum counts the nodes of a set: those without an error did what was wanted. It returns
-// nil if they are a quorum.
-func missingQuorum(did string, nodes []holders.Node) *QuorumError {
-	e := &QuorumError{Need: quorum.Need(len(nodes)), did: did}
+// nil if they are a quorum, and otherwise a *QuorumError.
+func missingQuorum(did string, nodes []holders.Node) error {
+	o := multiplex.Outcome{Result: multiplex.NoQuorum, Need: quorum.Need(len(nodes)), Did: did}
 	for _, n := range nodes {
-		if n.Err == nil {
-			e.Granted++
-			continue
+		if n.Err != nil {
+			o.NoVotes = append(o.NoVotes, n)
 		}
-		e.Unknown++
-		e.Nodes = append(e.Nodes, &NodeError{n.Name, n.Err, n.State})
 	}
-	if e.Granted >= e.Need {
+	o.Unknown = len(o.NoVotes)
+	if o.Granted = len(nodes) - o.Unknown; o.Granted >= o.Need {
 		return nil
 	}
-	return e
+	return votesError(o)
 }
 
 // countNodes returns a number of nodes as text.

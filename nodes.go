@@ -14,7 +14,7 @@ import (
 // groups. It sends nothing and does not block.
 func (c *Client) Nodes() []NodeStatus {
 	var all []NodeStatus
-	nodes, groups := c.mux.Nodes()
+	nodes, groups := c.locker.Mux.Nodes()
 	for i, n := range nodes {
 		if n.Lacking {
 			n.State, n.Until, n.Err = link.Quarantined, time.Now(), errLacking

@@ -48,7 +48,7 @@ func (c *Client) Peek(ctx context.Context, keys []string) ([]KeyStatus, error) {
 	if c.locker.IsClosing() {
 		return nil, ErrClosed
 	}
-	asked, err := c.mux.Peek(ctx, different)
+	asked, err := c.locker.Mux.Peek(ctx, different)
 	if err != nil {
 		return nil, prefix.Errorf("%w", err)
 	}

@@ -41,8 +41,8 @@ func (c *Client) Ready(ctx context.Context) error {
 var errConnecting = errors.New("not connected yet")
 
 // withoutQuorum returns which nodes of a group can't vote now, or nil if enough can in each set.
-func (c *Client) withoutQuorum() *QuorumError {
-	for _, nodes := range c.mux.Sets() {
+func (c *Client) withoutQuorum() error {
+	for _, nodes := range c.locker.Mux.Sets() {
 		for i := range nodes {
 			if n := &nodes[i]; n.State != link.Up && n.Err == nil {
 				n.Err = errConnecting

@@ -58,16 +58,18 @@ type Stats struct {
 // Stats returns the counts. It sends nothing and does not block. It may be called at any time, also
 // after Close.
 func (c *Client) Stats() Stats {
-	extended, expired, lost := c.locker.Outcomes.Leases()
+	outcomes := &c.locker.Outcomes
 	all := Stats{
 		Handovers: c.locker.Handovers.Load(), Held: c.locker.Held(),
-		Extended: extended, Expired: expired, Lost: lost,
+		Extended:       outcomes.Extensions[stats.Confirmed].Load(),
+		Expired:        outcomes.Holds[stats.Expired].Snapshot().Total(),
+		Lost:           outcomes.Holds[stats.Lost].Snapshot().Total(),
 		CallbackPanics: c.callbacks.Panics(), DroppedCallbacks: c.callbacks.Dropped(),
 		PendingCalls: c.locker.PendingCalls(), Waiters: c.calls.Waiting(),
 		PendingAsync: c.calls.PendingAsync(), SpareNodes: math.MaxInt,
-		ForeignLayouts: c.mux.Fleet.Foreign(),
+		ForeignLayouts: c.locker.Mux.Fleet.Foreign(),
 	}
-	for _, group := range c.mux.Muxes {
+	for _, group := range c.locker.Mux.Muxes {
 		attempts, splitVotes := group.Attempts()
 		all.Attempts += attempts
 		all.SplitVotes += splitVotes

@@ -1,12 +1,12 @@
 package stats
 
-// Row takes how often one thing had one outcome: a call of a kind, an attempt, a lease, an
-// extension or a release. took is the time of a call until its grant, that of an attempt, or that
-// for which a lease was held. Calls that failed, extensions and releases have none.
-type Row func(what, kind string, o Outcome, count uint64, took Snapshot)
-
-// Rows calls row for all that was counted, also for each outcome that has not occurred.
-func (c *Counters) Rows(row Row) {
+// Rows calls row for all that was counted, also for each outcome that has not occurred: how often
+// one thing had one outcome, a call of a kind, an attempt, a lease, an extension or a release. took
+// is the time of a call until its grant, that of an attempt, or that for which a lease was held.
+// Calls that failed, extensions and releases have none.
+func (c *Counters) Rows(
+	row func(what, kind string, o Outcome, count uint64, took Snapshot),
+) {
 	timed := func(what, kind string, o Outcome, took Snapshot) {
 		row(what, kind, o, took.Total(), took)
 	}
@@ -36,10 +36,4 @@ func (c *Counters) Rows(row Row) {
 	for _, o := range releaseOutcomes {
 		row("release", "", o, c.Releases[o].Load(), Snapshot{})
 	}
-}
-
-// Leases returns how many extensions were confirmed, and how many leases have expired or were lost.
-func (c *Counters) Leases() (extended, expired, lost uint64) {
-	return c.Extensions[Confirmed].Load(), c.Holds[Expired].Snapshot().Total(),
-		c.Holds[Lost].Snapshot().Total()
 }
