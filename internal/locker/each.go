@@ -1,8 +1,6 @@
 package locker
 
-import (
-	"context"
-)
+import "context"
 
 // Each is one key of a TryEach: it has a lease or a failure.
 type Each struct {

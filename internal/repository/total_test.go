@@ -8,8 +8,8 @@ import (
 
 // The limits of TestSize_Total, in lines. They follow the sums, so that these only fall.
 const (
-	maxLinked  = 22_877
-	maxTrusted = 14_328
+	maxLinked  = 22_579
+	maxTrusted = 14_119
 	// maxSlack is how many lines a sum may be below its limit.
 	maxSlack = 50
 )
