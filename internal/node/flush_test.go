@@ -200,24 +200,31 @@ func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
 }
 
 // The goal: if a part of a large set is not sent again, the node may still hold the other parts,
-// whether the reason is the release or the connection.
+// whether the reason is the release or the connection. A part whose answer a broken connection has
+// lost is in doubt, also if all parts are sent again.
 func TestFlush_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
 	keys := make([]string, 2*script.MaxKeys+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
 	}
-	for _, skip := range []error{nil, ErrSuperseded} {
-		o := wanting(Acquire, time.Minute, keys...)
+	for i, skip := range []error{nil, ErrSuperseded, nil, ErrSuperseded} {
+		o, broken := wanting(Acquire, time.Minute, keys...), i > 1
 		f := built(newNode(), nil, o)
 		require.Len(t, f.sending[0].commands, 3)
 		f.OnReply(0, integerReply(1))
 		f.OnReply(1, errorReply("NOSCRIPT No matching script."))
-		f.OnReply(2, integerReply(1))
+		if f.trip.Commands = 3; broken {
+			f.failFrom(2, Answer{Broken: true, Err: ErrConnectionLost})
+		} else {
+			f.OnReply(2, integerReply(1))
+		}
 		o.skip = skip
 		f.buildRetry()
 		f.trip.Commands = len(f.sending[0].commands)
+		require.Equal(t, map[bool]int{true: 4}[skip == nil], f.trip.Commands, "a load and all parts")
 		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
 		require.Equal(t, Unknown, f.Answers[0].Vote)
 		require.False(t, f.Answers[0].LeftNothing)
+		require.Equal(t, broken, f.Answers[0].Broken)
 	}
 }
