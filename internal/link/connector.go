@@ -117,13 +117,15 @@ func (l *Link) connect(ctx context.Context) error {
 		stop()
 		cancel()
 		switched := context.Cause(using)
-		if c := l.Current(); err != nil && c != nil {
-			_ = c.Close() // no late answer verifies it: what its handshake noted is taken back
+		if c := l.Current(); c != nil && (err != nil || !t.used) {
+			// No late answer verifies it: what its handshake noted is taken back. If nothing was
+			// dialled, using is not of this connection.
+			_ = c.Close()
 		}
 		switch {
-		case err == nil:
+		case err == nil && t.used:
 			return nil
-		case ctx.Err() == nil && switched != nil: // another server is the master now
+		case ctx.Err() == nil && switched != nil: // the server is not the master, or unconfirmed
 			guard.Sleep(ctx, MinReconnectDelay)
 			continue
 		case t.dialErr != nil:
@@ -131,10 +133,10 @@ func (l *Link) connect(ctx context.Context) error {
 		case late && t.used && (errors.Is(err, context.DeadlineExceeded) ||
 			errors.Is(err, os.ErrDeadlineExceeded)): // the latter is rueidis' own
 			return l.dialer.TimedOut()
-		case t.used || late || ctx.Err() != nil:
+		case err != nil && (t.used || late || ctx.Err() != nil):
 			return l.Hide(err)
 		}
-		// The lost connection answered: rueidis had not put it away yet.
+		// An earlier connection answered: rueidis had not put it away yet.
 		guard.Sleep(ctx, time.Millisecond)
 	}
 }
