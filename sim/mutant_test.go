@@ -670,8 +670,8 @@ var brokenRules = []mutant{
 		finds: "behind its release", mix: "newer,busy,stalled", from: 8,
 		edit: edit{
 			"internal/node/flush.go",
-			"\t\tif f.isOfUse(at, now) {\n\t\t\te.add",
-			"\t\tif f.isOfUse(at, now) || simrand.Mutant(\"alone\") {\n\t\t\te.add",
+			"\t\tcase f.isOfUse(at, now):\n\t\t\te.add",
+			"\t\tcase f.isOfUse(at, now) || simrand.Mutant(\"alone\"):\n\t\t\te.add",
 		},
 	},
 }

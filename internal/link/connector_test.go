@@ -105,19 +105,19 @@ func running(t *testing.T, change func(*Config), masters endpoint.Masters) (l *L
 		Fleet: fleet.New(fleet.Config{MaxTTL: time.Minute, Logger: slog.Default()}),
 	}
 	change(&cfg)
-	l, err := New(cfg)
+	of, err := New(cfg)
 	require.NoError(t, err)
-	l.masters = masters
+	of.masters = masters
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		l.Run(ctx)
+		of.Run(ctx)
 	}()
-	return l, func() {
+	return of, func() {
 		end()
 		<-done
-		l.Close()
+		of.Close()
 	}
 }
 

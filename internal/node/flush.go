@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -240,15 +241,26 @@ func (f *Flush) canShare(now time.Time) bool {
 	return true
 }
 
+// errPartDone is why a large set is in doubt.
+var errPartDone = errors.New("the server had the script for some of the keys only")
+
 // buildRetry makes commands of what is sent once more: the operations that are still of use, each
 // in commands of its own, behind their scripts, which the server may lack. Node.order is held.
 func (f *Flush) buildRetry() {
 	f.lastTry = true
 	now, e := time.Now(), f.newEncoding()
 	slices.Sort(f.again)
-	for _, at := range slices.Compact(f.again) { // a large set has several calls
-		if f.isOfUse(at, now) {
-			e.add(at, f.Ops[at].Op())
+	for rest := f.again; len(rest) > 0; {
+		at, calls := rest[0], 1
+		for calls < len(rest) && rest[calls] == at {
+			calls++
+		}
+		rest = rest[calls:]
+		switch o := f.Ops[at].Op(); {
+		case calls < o.calls(): // what was done is not done again: an acquire would refuse itself
+			f.failOne(at, Answer{Replied: true, Err: errPartDone})
+		case f.isOfUse(at, now):
+			e.add(at, o)
 		}
 	}
 	for i, s := range planned {

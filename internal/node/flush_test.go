@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockpipe/lockpipe/internal/link"
+	"github.com/lockpipe/lockpipe/internal/resp"
 	"github.com/lockpipe/lockpipe/script"
 	"github.com/stretchr/testify/require"
 )
@@ -199,32 +200,70 @@ func TestFlush_InvalidatesRepliesOnly(t *testing.T) {
 	require.Equal(t, []Answer{unsent, broke, doubtful, doubtful}, answers)
 }
 
-// The goal: if a part of a large set is not sent again, the node may still hold the other parts,
-// whether the reason is the release or the connection. A part whose answer a broken connection has
-// lost is in doubt, also if all parts are sent again.
-func TestFlush_APartThatWasNotRetriedLeavesTheOthers(t *testing.T) {
+// The goal: a large set is sent again if the server has done nothing of it. Otherwise the node may
+// hold a part, and is in doubt. That also holds if what is sent again gets no answer, or is of no
+// use any more.
+func TestFlush_ALargeSetIsSentAgainAsAWhole(t *testing.T) {
 	keys := make([]string, 2*script.MaxKeys+1)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
 	}
-	for i, skip := range []error{nil, ErrSuperseded, nil, ErrSuperseded} {
-		o, broken := wanting(Acquire, time.Minute, keys...), i > 1
+	const noScript = "NOSCRIPT No matching script."
+	for _, test := range []struct {
+		kind         Kind
+		done, broken bool // the first part, and the last
+		skip         error
+		commands     int
+	}{
+		{Acquire, false, false, nil, 4}, // a load and all parts
+		{Release, false, false, nil, 4},
+		{Acquire, false, false, ErrSuperseded, 0},
+		{Acquire, true, false, nil, 0},
+		{Release, true, false, nil, 0},
+		{Acquire, true, true, nil, 0},
+		{Acquire, true, true, ErrSuperseded, 0},
+	} {
+		o := wanting(test.kind, time.Minute, keys...)
 		f := built(newNode(), nil, o)
 		require.Len(t, f.sending[0].commands, 3)
-		f.OnReply(0, integerReply(1))
-		f.OnReply(1, errorReply("NOSCRIPT No matching script."))
-		if f.trip.Commands = 3; broken {
+		if test.done {
+			f.OnReply(0, integerReply(1))
+		} else {
+			f.OnReply(0, errorReply(noScript))
+		}
+		f.OnReply(1, errorReply(noScript))
+		if f.trip.Commands = 3; test.broken {
 			f.failFrom(2, Answer{Broken: true, Err: ErrConnectionLost})
 		} else {
-			f.OnReply(2, integerReply(1))
+			f.OnReply(2, errorReply(noScript))
 		}
-		o.skip = skip
+		o.skip = test.skip
 		f.buildRetry()
 		f.trip.Commands = len(f.sending[0].commands)
-		require.Equal(t, map[bool]int{true: 4}[skip == nil], f.trip.Commands, "a load and all parts")
+		require.Equal(t, test.commands, f.trip.Commands, test)
 		f.failFrom(0, Answer{LeftNothing: true, Err: link.ErrNotConnected})
+		require.Equal(t, Unknown, f.Answers[0].Vote, test)
+		require.False(t, f.Answers[0].LeftNothing, test)
+		require.Equal(t, test.broken, f.Answers[0].Broken, test)
+	}
+}
+
+// The goal: a release of a large set is answered when the node has answered each part. A part whose
+// keys are gone says nothing of a part that failed, in either order.
+func TestFlush_AReleaseNeedsEachPart(t *testing.T) {
+	keys := make([]string, script.MaxKeys+1)
+	for i := range keys {
+		keys[i] = fmt.Sprint("k", i)
+	}
+	for failed := range 2 {
+		f := built(newNode(), nil, wanting(Release, time.Minute, keys...))
+		for i := range 2 {
+			if i == failed {
+				f.OnReply(i, errorReply("MISCONF no writes here"))
+			} else {
+				f.OnReply(i, resp.Reply{Kind: '*', Ints: []int64{0, 1, 0}})
+			}
+		}
 		require.Equal(t, Unknown, f.Answers[0].Vote)
-		require.False(t, f.Answers[0].LeftNothing)
-		require.Equal(t, broken, f.Answers[0].Broken)
 	}
 }

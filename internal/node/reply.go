@@ -93,9 +93,12 @@ func (f *Flush) readError(p *command, offset int, text string) {
 // readRefusal takes one set that a script refused.
 func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 	at := offset + p.call.Owners[r.Set]
+	if f.Ops[at].Op().Kind == Release && f.Answers[at].Vote == Unknown {
+		return // another part of the keys may still be there
+	}
 	// If a set fits into one call, nothing of it was taken. Of a larger one other calls may have
 	// taken parts.
-	nothing := p.script != script.Extend && !f.Ops[at].Op().spansCalls()
+	nothing := p.script != script.Extend && f.Ops[at].Op().calls() == 1
 	key := int32(-1)
 	if r.Key != script.Refilled {
 		key = int32(p.call.Offset[r.Set] + r.Key)
@@ -109,9 +112,9 @@ func (f *Flush) readRefusal(p *command, offset int, r script.Refusal) {
 
 // fail gives every operation of a command that failed the same answer.
 //
-// A node that refused a part of a set has refused the set. If a connection breaks under a part, the
-// node may still do that part, whatever happens to the others, for example to those that are sent
-// again.
+// A node that refused a part of a set has refused the set. But a release has to know of each part
+// that its keys are gone. If a connection breaks under a part, the node may still do that part,
+// whatever happens to the other parts.
 func (f *Flush) fail(p *command, offset int, r Answer) {
 	if p.call != nil {
 		for _, at := range p.call.Owners {
@@ -134,16 +137,16 @@ func (f *Flush) fail(p *command, offset int, r Answer) {
 func (f *Flush) failOne(at int, r Answer) {
 	before := &f.Answers[at]
 	r.Broken = r.Broken || before.Broken
-	if before.Vote == Refused {
+	if before.Vote == Refused && f.Ops[at].Op().Kind != Release {
 		before.Broken = r.Broken
 		return
 	}
-	r.LeftNothing = r.LeftNothing && !f.Ops[at].Op().spansCalls()
+	r.LeftNothing = r.LeftNothing && f.Ops[at].Op().calls() == 1
 	*before = r
 }
 
-// spansCalls reports whether the operation's keys need more than one call.
-func (o *Op) spansCalls() bool { return o.Keys.Len() > script.MaxKeys }
+// calls returns how many script calls the operation's keys need.
+func (o *Op) calls() int { return (o.Keys.Len() + script.MaxKeys - 1) / script.MaxKeys }
 
 // noPermission reports whether the server refused the call because of one of its keys, before it
 // ran the script.
