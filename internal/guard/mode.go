@@ -16,12 +16,10 @@ const (
 )
 
 // String returns the mode as one lower-case word.
-func (m Mode) String() string { return NameOf("GuardMode", m, "auto", "strict", "off") }
-
-// NameOf returns the name of a value, of those from 0 on; of another value its type and number.
-func NameOf[T ~int](typ string, value T, names ...string) string {
-	if value < 0 || int(value) >= len(names) {
-		return fmt.Sprintf("%s(%d)", typ, int(value))
+func (m Mode) String() string {
+	names := [...]string{"auto", "strict", "off"}
+	if m < 0 || int(m) >= len(names) {
+		return fmt.Sprintf("GuardMode(%d)", int(m))
 	}
-	return names[value]
+	return names[m]
 }

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -34,7 +35,11 @@ const (
 
 // String returns the state as one lower-case word.
 func (s State) String() string {
-	return guard.NameOf("NodeState", s, "connecting", "up", "quarantined", "down", "failing")
+	names := [...]string{"connecting", "up", "quarantined", "down", "failing"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("NodeState(%d)", int(s))
+	}
+	return names[s]
 }
 
 // Rejects reports whether a node in this state is sent nothing.

@@ -31,7 +31,13 @@ const (
 )
 
 // String returns the severity as one lower-case word.
-func (s Severity) String() string { return guard.NameOf("Severity", s, "info", "warning", "error") }
+func (s Severity) String() string {
+	names := [...]string{"info", "warning", "error"}
+	if s < 0 || int(s) >= len(names) {
+		return fmt.Sprintf("Severity(%d)", int(s))
+	}
+	return names[s]
+}
 
 // Finding is one fact and what to do about it. Node is the address of its node, empty if it is
 // about all nodes.
