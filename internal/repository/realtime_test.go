@@ -33,6 +33,7 @@ var badRuns = map[string]realTimeRun{
 	"ALeakOnce":        {once + `t.Fatal("a goroutine leaks") }`, noExcuse},
 	"ADataRaceOnce":    {once + racy, noExcuse},
 	"EndsTheWholeTest": {"os.Exit(0)", "%s: %s did not run"},
+	"SkipsItself":      {`t.Skip("not here")`, "%s: %s did not run"},
 }
 
 const noExcuse = "%s: %s FAILED, and a delay is no excuse for that"
