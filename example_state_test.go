@@ -119,9 +119,9 @@ func ExampleClient_Ready() {
 	}
 	var quorum *lockpipe.QuorumError
 	if errors.As(err, &quorum) {
-		fmt.Println(quorum.Granted, "of 3 can vote;", len(quorum.Nodes), "can't")
+		fmt.Println(quorum.Need, "of 3 are needed; so many:", quorum.Granted >= quorum.Need)
 	}
 	// Output:
 	// at the start: <nil>
-	// 1 of 3 can vote; 2 can't
+	// 2 of 3 are needed; so many: false
 }

@@ -80,13 +80,13 @@ func TestFailing_DialsTheEndpointOfADemotedMasterAgain(t *testing.T) {
 	up(t, m)
 	ask(t, nodes, 0, "REPLICAOF", "127.0.0.1", "1")
 	master.Store(1)
-	err := wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context())
+	err := wait(m.Acquire(claim("k", "t"), 3*time.Second, 1), t.Context())
 	require.ErrorContains(t, err, "READONLY")
 	becomes(t, m, 0, link.Quarantined, "")
 	becomes(t, m, 0, link.Up, "")
-	require.NoError(t, wait(m.Acquire(claim("k", "t"), time.Second, 1), t.Context()))
-	require.Equal(t, "tA", ask(t, nodes, 1, "GET", "k"))
-	require.Zero(t, others(t, nodes, 0))
+	require.NoError(t, wait(m.Acquire(claim("k", "t"), 3*time.Second, 1), t.Context()))
+	require.NotZero(t, others(t, nodes, 1))
+	require.Eventually(t, func() bool { return others(t, nodes, 0) == 0 }, patient, often)
 }
 
 // The goal: a master without memory is failing: the log says so once, it is no spare, and still

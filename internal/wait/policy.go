@@ -107,7 +107,7 @@ type Policy struct {
 	patience    time.Duration // for how long the arbiter may say nothing
 	askAllAt    time.Time     // when the first one makes an attempt, whatever the arbiter says
 	answerBy    time.Time     // when the call makes an attempt if the arbiter has not answered
-	futileTries int           // failed attempts since the key was last seen to be held
+	futileTries int           // failed attempts since it waited for a held key as the first
 }
 
 // stage is how far a call is at the arbiter.
@@ -199,9 +199,6 @@ func (p *Policy) placed(f Facts) {
 // await waits for what the arbiter reports: of the key, or of the ticket before the call's.
 func (p *Policy) await(f Facts) Action {
 	l, until := f.Place, p.lookAt(f.Place)
-	if l.Known && !l.Free && l.Token != f.Own {
-		p.futileTries = 0
-	}
 	ends := l.First() && !l.Until.IsZero()
 	switch {
 	case l.Turn, ends && !f.Now.Before(l.Until):
@@ -210,6 +207,9 @@ func (p *Policy) await(f Facts) Action {
 		return p.attempt()
 	case l.First():
 		until = earlier(until, p.askAllAt)
+	}
+	if l.First() && !l.Free && l.Token != f.Own {
+		p.futileTries = 0
 	}
 	if ends {
 		until = earlier(until, l.Until)

@@ -143,27 +143,36 @@ func TestPolicy_Rules(t *testing.T) {
 	}
 }
 
-// The goal: a key that the arbiter does not have, but other nodes do, is asked for there after some
-// attempts, and not without a pause.
+// The goal: if an arbiter says again and again that it is the call's turn, and the attempt fails,
+// the call asks another arbiter after some attempts, and then not without a pause. So it is if the
+// arbiter does not have a key that other nodes have, if it can't report changes of a key that is
+// held, and if a ticket that has left is still in the line.
 func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
-	p := refused()
-	asked := map[*line.Node]int{}
-	for i := range 2 * maxFutileTries {
-		now := at(time.Duration(i) * ms)
-		todo := p.Next(Facts{Now: now, Asking: true})
-		require.Equal(t, AskLine, todo.Kind)
-		asked[todo.Node]++
-		todo = p.Next(Facts{Now: now, Place: firstFree})
-		if i < maxFutileTries-1 {
-			require.Equal(t, Attempt, todo.Kind, i)
-		} else {
-			require.Equal(t, waits(19*ms), todo, i)
-			todo = p.Next(Facts{Now: now.Add(20 * ms), Place: firstFree})
-			require.Equal(t, Attempt, todo.Kind, i)
+	for _, turn := range []line.Place{firstFree, firstGone, hasLeft} {
+		p := refused()
+		asked := map[*line.Node]int{}
+		for i := range 2 * maxFutileTries {
+			f := Facts{Now: at(time.Duration(i) * ms), Own: "own", Asking: true}
+			todo := p.Next(f)
+			require.Equal(t, AskLine, todo.Kind)
+			asked[todo.Node]++
+			if f.Asking = false; turn == hasLeft {
+				f.Place = inTheLine
+				require.Equal(t, Wait, p.Next(f).Kind)
+			}
+			f.Place = turn
+			todo = p.Next(f)
+			if i < maxFutileTries-1 {
+				require.Equal(t, Attempt, todo.Kind, i)
+			} else {
+				require.Equal(t, waits(19*ms), todo, i)
+				f.Now = f.Now.Add(20 * ms)
+				require.Equal(t, Attempt, p.Next(f).Kind, i)
+			}
+			p.Failed(at(time.Duration(i)*ms), "k", 20*ms)
 		}
-		p.Failed(now, "k", 20*ms)
+		require.Len(t, asked, 3)
 	}
-	require.Len(t, asked, 3)
 }
 
 // The goal: a turn that begins in the process asks at once, unless others are known to want a key
