@@ -3,7 +3,6 @@ package memorynode
 import (
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,7 +81,8 @@ func lineModel(n *Node, keys, args []string) []int64 {
 		if len(l.places) >= most {
 			return []int64{0, 0, 0, left}
 		}
-		ticket = math.Max(l.next(false, all)+1, float64(n.wallClock().UnixMicro()))
+		n.ticket = max(l.next(false, all)+1, float64(n.wallClock().UnixMicro()), n.ticket+1)
+		ticket = n.ticket
 	}
 	l.places[fmt.Sprint(l.now+lasts, ":", name)] = ticket
 	living := func(lowest bool, counts func(float64) bool) float64 {

@@ -68,6 +68,7 @@ type Node struct {
 	sessions   map[*Session]bool
 	notified   []*Session // that have pushes to send
 	lastID     int64      // of a session
+	ticket     float64    // the last one of any line: the clock of a bubble may stand still
 	current    *Session   // whose commands are executed, or were last
 	scripted   bool       // a script runs
 	snapshot   Keys       // the keys of the newest one

@@ -257,6 +257,23 @@ func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, 
 	}
 }
 
+// The goal: a line that begins at the time of an earlier one has other tickets. Otherwise the key
+// that tells of a ticket of the earlier one would end a wait for the new one at once.
+func TestLine_NoTicketComesTwiceWhileTheClockStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, before := memorynode.New(0, 1), int64(0)
+		for range 3 {
+			place := value(t, ask(t, n, "EVAL", script.Line.Source, "2", "line", "k", "a", "0",
+				"3000", "5", "500")).([]any)
+			ticket := place[0].(int64)
+			require.Greater(t, ticket, before)
+			before = ticket
+			require.Equal(t, int64(0), value(t, ask(t, n, "EVAL", script.Leave.Source, "2", "line",
+				"turn", "a", fmt.Sprint(ticket), "1000", "500")))
+		}
+	})
+}
+
 // sortedPairs returns fields with their values, in the order of the fields.
 func sortedPairs(pairs []any) (all []string) {
 	for i := 0; i < len(pairs); i += 2 {

@@ -107,7 +107,7 @@ type Policy struct {
 	patience    time.Duration // for how long the arbiter may say nothing
 	askAllAt    time.Time     // when the first one makes an attempt, whatever the arbiter says
 	answerBy    time.Time     // when the call makes an attempt if the arbiter has not answered
-	futileTries int           // failed attempts since it waited for a held key as the first
+	futileTries int           // failed attempts since it last waited for a key that is held
 }
 
 // stage is how far a call is at the arbiter.
@@ -208,7 +208,7 @@ func (p *Policy) await(f Facts) Action {
 	case l.First():
 		until = earlier(until, p.askAllAt)
 	}
-	if l.First() && !l.Free && l.Token != f.Own {
+	if l.Known && !l.Free && l.Token != f.Own {
 		p.futileTries = 0
 	}
 	if ends {

@@ -36,8 +36,8 @@ func isAttempt(e event) bool { return e.did.Kind == Attempt && e.what == "look" 
 func isBlock(e event) bool   { return e.what == "failed" || e.key != "" }
 func isPlaced(e event) bool  { return e.placed }
 
-// futile returns how many attempts failed up to event i since the call waited, as the first, for a
-// key that is held.
+// futile returns how many attempts failed up to event i since the call last waited for a key that
+// is held.
 func (h history) futile(i int) (n int) {
 	for j := h.last(i+1, func(e event) bool { return e.held }) + 1; j <= i; j++ {
 		if h[j].what == "failed" {
@@ -155,7 +155,7 @@ func (h history) look(p *Policy) Action {
 	if ends && l.Until.Before(next) {
 		next = l.Until
 	}
-	now.held = l.First() && !l.Free && l.Token != now.f.Own
+	now.held = l.Known && !l.Free && l.Token != now.f.Own
 	return Action{Kind: Wait, Delay: next.Sub(now.at)}
 }
 
