@@ -43,6 +43,7 @@ func TestGroups_EveryScenarioIsSound(t *testing.T) {
 
 // Goal: held leases are looked up on the group of their key.
 func TestGroups_SamplesOfHeldLeases(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	cfg := briefHold()
 	cfg.Nodes, cfg.Groups = "inprocess:2", 2

@@ -224,6 +224,7 @@ func TestFlags_Help(t *testing.T) {
 
 // Goal: without a terminal there is the table on stdout and nothing else, and the seed is in it.
 func TestTable_IsOnStdout(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:3", "-c", "4",
 		"-seed", "4711")
 	require.Equal(t, exitSafe, code, stderr)
@@ -279,6 +280,7 @@ func TestCluster_IsStarted(t *testing.T) {
 
 // Goal: the table and the JSON of real servers have no note on them, and the client's own figures.
 func TestNodesNote_NoneOfServers(t *testing.T) {
+	t.Parallel()
 	lockpipetest.RequireRedis(t)
 	file := filepath.Join(t.TempDir(), "result.json")
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-c", "2", "-nodes", "local:1",
@@ -297,6 +299,7 @@ func TestNodesNote_NoneOfServers(t *testing.T) {
 
 // Goal: -json - prints one JSON object and no table. -json FILE writes the object, with the table.
 func TestJSON_IsWritten(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := loadgen(t.Context(), "-d", "100ms", "-nodes", "local:1", "-c", "2",
 		"-json", "-")
 	require.Equal(t, exitSafe, code, stderr)
@@ -321,6 +324,7 @@ func TestJSON_IsWritten(t *testing.T) {
 // Goal: -html FILE writes a page about the run, with the table, and a disk that takes nothing is a
 // failure.
 func TestHTML_IsWritten(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "report.html")
 	args := []string{"-d", "100ms", "-nodes", "inprocess:3", "-c", "2", "-seed", "4711"}
 	code, stdout, stderr := loadgen(t.Context(), append(args, "-html", file)...)
@@ -350,6 +354,7 @@ func TestHTML_IsWritten(t *testing.T) {
 
 // Goal: the JSON of scenario hold has its numbers next to the others, and its table shows them.
 func TestHold_JSONAndTable(t *testing.T) {
+	t.Parallel()
 	args := []string{"-scenario", "hold", "-d", "100ms", "-nodes", "inprocess:3", "-leases", "20"}
 	code, stdout, stderr := loadgen(t.Context(), append(args, "-json", "-")...)
 	require.Equal(t, exitSafe, code, stderr)
@@ -376,6 +381,7 @@ func TestHold_JSONAndTable(t *testing.T) {
 
 // Goal: the JSON of scenario hot has its numbers next to the others, and its table shows them.
 func TestHot_JSONAndTable(t *testing.T) {
+	t.Parallel()
 	args := []string{
 		"-scenario", "hot", "-hot", "2", "-clients", "2", "-c", "6", "-hold", "1ms",
 		"-d", "200ms", "-nodes", "inprocess:3",
@@ -410,6 +416,7 @@ func TestHot_JSONAndTable(t *testing.T) {
 
 // Goal: the JSON of scenario move has its phases, and its table shows them.
 func TestMove_JSONAndTable(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "result.json")
 	code, stdout, stderr := loadgen(t.Context(), "-scenario", "move", "-d", "3s", "-ttl", "200ms",
 		"-nodes", "inprocess:2", "-c", "4", "-clients", "2", "-json", file)
@@ -426,6 +433,7 @@ func TestMove_JSONAndTable(t *testing.T) {
 // Goal: the JSON of scenario cart has the hot keys, the others and the cold callers, and its table
 // shows them.
 func TestCart_JSONAndTable(t *testing.T) {
+	t.Parallel()
 	args := []string{
 		"-scenario", "cart", "-clients", "2", "-c", "6", "-cold", "3", "-keys", "50", "-hold",
 		"1ms", "-d", "200ms", "-nodes", "inprocess:3",
@@ -459,6 +467,7 @@ func TestCart_JSONAndTable(t *testing.T) {
 
 // Goal: the JSON of scenario combine has what batches are about, and its table shows it.
 func TestCombine_JSONAndTable(t *testing.T) {
+	t.Parallel()
 	args := []string{
 		"-scenario", "combine", "-clients", "2", "-c", "8", "-hot", "2", "-others", "1", "-hold",
 		"1ms", "-work", "100us", "-d", "200ms", "-nodes", "inprocess:3",
