@@ -100,6 +100,7 @@ func TestInspect_AnInterruptEndsIt(t *testing.T) {
 
 // Goal: -inspect leaves nothing on the nodes, whatever it is told about their clients.
 func TestInspect_LeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	state := func() (all []string) {
 		for i := range nodes.Len() {
@@ -130,6 +131,7 @@ func TestInspect_LeavesNoTrace(t *testing.T) {
 
 // Goal: what -inspect is told about the clients decides what is found.
 func TestInspect_KnowsTheClients(t *testing.T) {
+	t.Parallel()
 	nodes := servertest.Start(t, 1)
 	info, err := nodes.Do(0, "INFO")
 	require.NoError(t, err)
@@ -145,9 +147,12 @@ func TestInspect_KnowsTheClients(t *testing.T) {
 		"-next inprocess:2":         "two nodes make a quorum only together",
 		"-next inprocess:1 -json -": `"next": "inprocess:1"`,
 	} {
-		all := append(strings.Fields(args), "-inspect", "-nodes", nodes.URLs()[0])
-		_, stdout, stderr := loadgen(t.Context(), all...)
-		require.Empty(t, stderr)
-		require.Contains(t, stdout, want, args)
+		t.Run(args, func(t *testing.T) {
+			t.Parallel()
+			all := append(strings.Fields(args), "-inspect", "-nodes", nodes.URLs()[0])
+			_, stdout, stderr := loadgen(t.Context(), all...)
+			require.Empty(t, stderr)
+			require.Contains(t, stdout, want)
+		})
 	}
 }

@@ -18,11 +18,23 @@ import (
 	"github.com/lockpipe/lockpipe/lockpipetest"
 )
 
+func TestMain(m *testing.M) {
+	servertest.RunMoreAtOnce(2)
+	os.Exit(m.Run())
+}
+
 // loadgen runs the program and returns its exit code and what it printed.
 func loadgen(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	code = run(ctx, args, &out, &err)
 	return code, out.String(), err.String()
+}
+
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes more than a second")
+	}
 }
 
 func pointer(v float64) *float64 { return &v }
@@ -255,23 +267,23 @@ func TestNodesNote_WithoutRedisServer(t *testing.T) {
 	require.NotContains(t, string(text), `"client_cpu`)
 }
 
-// Goal: -cluster starts a Redis Cluster, and the table names it. Without a redis-server there is
-// none, and the error says what to install.
+// Goal: without a redis-server there is no Redis Cluster, and the error says what to install.
+func TestCluster_NeedsARedisServer(t *testing.T) {
+	t.Setenv("LOCKPIPE_REDIS_SERVER", "")
+	t.Setenv("PATH", t.TempDir())
+	code, _, stderr := loadgen(t.Context(), "-cluster", "3", "-d", "100ms", "-c", "2")
+	require.Equal(t, exitUnsafe, code)
+	require.Contains(t, stderr, "loadgen: start nodes: cluster:3 needs a redis-server on the "+
+		"PATH, because nodes in the memory of this process are no Redis Cluster: install one")
+}
+
+// Goal: -cluster starts a Redis Cluster, and the table names it.
 func TestCluster_IsStarted(t *testing.T) {
-	args := []string{"-cluster", "3", "-d", "100ms", "-c", "2"}
-	t.Run("without", func(t *testing.T) {
-		t.Setenv("LOCKPIPE_REDIS_SERVER", "")
-		t.Setenv("PATH", t.TempDir())
-		code, _, stderr := loadgen(t.Context(), args...)
-		require.Equal(t, exitUnsafe, code)
-		require.Contains(t, stderr, "loadgen: start nodes: cluster:3 needs a redis-server on the "+
-			"PATH, because nodes in the memory of this process are no Redis Cluster: install one")
-	})
-	if testing.Short() {
-		t.Skip("-short starts no cluster")
-	}
+	skipIfShort(t)
+	t.Parallel()
 	lockpipetest.RequireRedis(t)
-	code, stdout, stderr := loadgen(t.Context(), append(args, "-faults", "failover:1@50ms+1ms")...)
+	code, stdout, stderr := loadgen(t.Context(), "-cluster", "3", "-d", "100ms", "-c", "2",
+		"-faults", "failover:1@50ms+1ms")
 	require.Equal(t, exitSafe, code, stderr)
 	require.Contains(t, stdout, "\n3 nodes: cluster:3 (redis-server)\n")
 	require.Contains(t, stdout, "failover:1@50ms+1ms")
@@ -416,6 +428,7 @@ func TestHot_JSONAndTable(t *testing.T) {
 
 // Goal: the JSON of scenario move has its phases, and its table shows them.
 func TestMove_JSONAndTable(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "result.json")
 	code, stdout, stderr := loadgen(t.Context(), "-scenario", "move", "-d", "3s", "-ttl", "200ms",
@@ -493,6 +506,7 @@ func TestCombine_JSONAndTable(t *testing.T) {
 // Goal: faults are listed with their times and the seed that repeats the random ones, which is that
 // of the run unless given.
 func TestFaults_AreListed(t *testing.T) {
+	skipIfShort(t)
 	lockpipetest.RequireRedis(t)
 	t.Parallel()
 	args := []string{

@@ -180,8 +180,8 @@ func TestAcquire_NobodyHoldsAKeyTwiceWhileNodesComeAndGo(t *testing.T) {
 	t.Parallel()
 	nodes := servertest.Start(t, 3)
 	clients := []*lockpipe.Client{
-		kit.Connected(t, kit.NewClient(t, nodes)),
-		kit.Connected(t, kit.NewClient(t, nodes)),
+		kit.Connected(t, kit.NewClient(t, nodes, kit.Timeout(2*time.Second))),
+		kit.Connected(t, kit.NewClient(t, nodes, kit.Timeout(2*time.Second))),
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

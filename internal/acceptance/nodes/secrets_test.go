@@ -190,8 +190,9 @@ func TestSecrets_NoPasswordComesOutOfAClient(t *testing.T) {
 				kit.Do(t, nodes, i, "ACL", "SETUSER", "me", "on", ">"+password, "~*", "+@all")
 			}
 			o := &outpour{t: t}
-			c, err := o.client(urls,
-				func(cfg *lockpipe.Config) { cfg.RestartGuard = lockpipe.GuardOff })
+			c, err := o.client(urls, func(cfg *lockpipe.Config) {
+				cfg.RestartGuard, cfg.DialTimeout = lockpipe.GuardOff, 2*time.Second
+			})
 			require.NoError(t, err)
 			for i := range 4 {
 				kit.Eventually(t, func() bool { return c.Nodes()[i].State == lockpipe.NodeUp },
