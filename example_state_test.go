@@ -118,7 +118,7 @@ func ExampleClient_Ready() {
 		err = client.Ready(probe)
 	}
 	var quorum *lockpipe.QuorumError
-	if errors.As(err, &quorum) {
+	if errors.As(err, &quorum) { // quorum.Nodes are those that can't vote, and why
 		fmt.Println(quorum.Need, "of 3 are needed; so many:", quorum.Granted >= quorum.Need)
 	}
 	// Output:
