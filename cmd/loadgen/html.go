@@ -14,8 +14,11 @@ import (
 
 // openHTML opens what -html names, before the run, so that a wrong name costs no time: nil for "".
 func openHTML(name string) (io.WriteCloser, error) {
-	if name == "" {
+	switch name {
+	case "":
 		return nil, nil
+	case "-":
+		return nil, errors.New("the table is on stdout")
 	}
 	return os.Create(name)
 }

@@ -135,6 +135,7 @@ func TestFlags_WrongUsage(t *testing.T) {
 		{"-json /no/such/place/x.json", `-json "/no/such/place/x.json"`},
 		{"-metrics nowhere:port", `-metrics "nowhere:port"`},
 		{"-html /no/such/place/x.html", `-html "/no/such/place/x.html"`},
+		{"-html -", `-html "-": the table is on stdout; give a file that can be written`},
 		{"-peers main.go", "there is no page to show it"},
 		{"-html /dev/null -peers main.go", "it is not JSON"},
 	} {
