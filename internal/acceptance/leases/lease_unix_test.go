@@ -4,6 +4,7 @@ package leases
 
 import (
 	"bufio"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -49,6 +50,12 @@ func TestLease_AStoppedHolderKnowsAtOnce_InRealTime(t *testing.T) {
 	kit.OnEvery(t, nodes, kit.Span(0, 3), "k", token)
 
 	require.NoError(t, holder.Process.Signal(syscall.SIGSTOP))
+	var is syscall.WaitStatus // it says that the last thread has stopped
+	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+		_, err = syscall.Wait4(holder.Process.Pid, &is, syscall.WUNTRACED, nil)
+	}
+	require.NoError(t, err)
+	require.True(t, is.Stopped())
 	stopped := time.Now()
 	kit.OnEvery(t, nodes, kit.Span(0, 3), "k", "")
 	next := kit.Take(t, c, "k")
