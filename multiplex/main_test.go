@@ -1,7 +1,6 @@
 package multiplex
 
 import (
-	"os"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -9,7 +8,7 @@ import (
 
 func TestMain(m *testing.M) {
 	servertest.RunMoreAtOnce(4)
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // notShort skips a test that takes long where -short is given. It says what is then not tested.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"os"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -9,5 +8,5 @@ import (
 
 func TestMain(m *testing.M) {
 	servertest.RunMoreAtOnce(3)
-	os.Exit(m.Run())
+	m.Run()
 }

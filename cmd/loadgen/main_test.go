@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	servertest.RunMoreAtOnce(2)
-	os.Exit(m.Run())
+	m.Run()
 }
 
 // loadgen runs the program and returns its exit code and what it printed.

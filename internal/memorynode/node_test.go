@@ -257,8 +257,8 @@ func compareLines(t *testing.T, server *lockpipetest.Nodes, n *memorynode.Node, 
 	}
 }
 
-// The goal: a line that begins at the time of an earlier one has other tickets. Otherwise the key
-// that tells of a ticket of the earlier one would end a wait for the new one at once.
+// The goal: a line that begins at the time at which an earlier line began has other tickets.
+// Otherwise the key that says that the earlier ticket has left would end a wait for the new ticket.
 func TestLine_NoTicketComesTwiceWhileTheClockStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, before := memorynode.New(0, 1), int64(0)

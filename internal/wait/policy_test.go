@@ -145,7 +145,7 @@ func TestPolicy_Rules(t *testing.T) {
 
 // The goal: if an arbiter says again and again at once that it is the call's turn, and the attempt
 // fails, the call asks another arbiter after some attempts, and then not without a pause. So it is
-// if the arbiter does not have a key that other nodes have, or can't report changes of one.
+// if the arbiter does not have a key that other nodes have, and also if it has the key.
 func TestPolicy_AnotherArbiterAfterFutileAttempts(t *testing.T) {
 	for _, turn := range []line.Place{firstFree, firstGone, hasLeft} {
 		p := refused()

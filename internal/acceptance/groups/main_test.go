@@ -2,7 +2,6 @@
 package groups
 
 import (
-	"os"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -10,5 +9,5 @@ import (
 
 func TestMain(m *testing.M) {
 	servertest.RunMoreAtOnce(3)
-	os.Exit(m.Run())
+	m.Run()
 }

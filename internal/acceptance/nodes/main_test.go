@@ -3,7 +3,6 @@
 package nodes
 
 import (
-	"os"
 	"testing"
 
 	"github.com/lockpipe/lockpipe/internal/servertest"
@@ -11,5 +10,5 @@ import (
 
 func TestMain(m *testing.M) {
 	servertest.RunMoreAtOnce(3)
-	os.Exit(m.Run())
+	m.Run()
 }
