@@ -109,17 +109,20 @@ func (v *FakeNodes) Hold(t *testing.T, c *lockpipe.Client, key string,
 
 // Silence lets the nodes stop before the next lock command: on each connection it hangs, and what
 // comes behind it. Other commands are answered on a connection where none hangs, so a client that
-// gave up connects again.
+// gave up connects again. What was sent before comes first: a call returns when a quorum has
+// answered, and the other nodes may not have the key yet.
 func (v *FakeNodes) Silence(which ...int) {
+	synctest.Wait()
 	for _, i := range which {
 		v.Nodes[i].silence()
 	}
 }
 
 // Speak lets silent nodes continue with what hangs, in the order of arrival, also if the client has
-// given up the connection. When it returns, the nodes have executed that, and all goroutines have
-// done what follows from it.
+// given up the connection. What was sent before it has arrived by then. When it returns, the nodes
+// have executed that, and all goroutines have done what follows from it.
 func (v *FakeNodes) Speak(which ...int) {
+	synctest.Wait()
 	for _, i := range which {
 		for _, resume := range v.Nodes[i].Speak() {
 			close(resume)

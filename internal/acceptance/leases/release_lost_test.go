@@ -182,6 +182,7 @@ func TestLease_ErrorsNameTheKey(t *testing.T) {
 		require.Equal(t, err, l.Err())
 
 		err = c.Do(t.Context(), "x", func(context.Context) error {
+			synctest.Wait() // all nodes have the key, and so all are asked to release it
 			v.Silence(1, 2)
 			return nil
 		})

@@ -241,6 +241,7 @@ func TestAliases_ConfirmNoReleaseForEachOther(t *testing.T) {
 				return ""
 			})
 			err := l.Release(t.Context())
+			synctest.Wait() // it has arrived under both names
 			v.Intercept(0, nil)
 			require.Equal(t, own, v.Value(0, "k"))
 			namesTheServer(t, err, "0", "1")
